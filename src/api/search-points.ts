@@ -88,5 +88,7 @@ export interface SearchAnswer {
 
 /** Whether the answer has more than ids. */
 export function hasDetails({ queries }: SearchAnswer): boolean {
-  return queries.some(({ include, profile }) => include !== undefined || profile === true)
+  return queries.some(
+    ({ include, profile, cursor }) => include !== undefined || profile === true || cursor !== undefined,
+  )
 }

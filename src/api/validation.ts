@@ -14,6 +14,7 @@ import {
   type NewPoint,
   type OnConflict,
   type Payload,
+  pinnedHitsMax,
   type SearchQuery,
   ttlSecondsMax,
 } from '../base/point.ts'
@@ -49,6 +50,10 @@ export interface SearchInput {
   readonly maxDistance?: number | undefined
   readonly include?: IncludeInput | undefined
   readonly profile?: boolean | undefined
+  /** true: those of `text`. */
+  readonly words?: string | boolean | undefined
+  readonly balance?: number | undefined
+  readonly cursor?: string | undefined
 }
 
 /**
@@ -96,13 +101,70 @@ export function checkQuery(
   path: string,
   fields: FieldNames,
 ): SearchQuery {
-  const vector = checkTarget(input, dimension, path, fields)
-  const metric = checkEnum<Metric>(input.similarity, distanceMetrics, `${path}similarity`)
+  const isWordsAlone = hasWordsAlone(input)
+  const vector = isWordsAlone ? noVector : checkTarget(input, dimension, path, fields)
+  const metric = isWordsAlone
+    ? 'Cosine'
+    : checkEnum<Metric>(input.similarity, distanceMetrics, `${path}similarity`)
   const limit = checkLimit(input.limit, limits.maxLimit, `${path}limit`)
   const ef = Math.max(checkEf(input.ef, `${path}ef`) || limits.hnswEf, limit)
   const query = { vector, metric, limit, ef }
-  return asksForMore(input) ? { ...query, ...checkExtras(input, path) } : query
+  const more = asksForMore(input) ? { ...query, ...checkExtras(input, path) } : query
+  return asksForWords(input) ? { ...more, ...checkWords(input, limit, path) } : more
 }
+
+/** Whether a query has words, and nothing to search near. */
+function hasWordsAlone({ vector, id, text, words }: SearchInput): boolean {
+  return (
+    words !== undefined && words !== false && vector === undefined && id === undefined && text === undefined
+  )
+}
+
+/** The vector of a query for words alone. */
+export const noVector: Float32Array = new Float32Array(0)
+
+function asksForWords({ words, balance, cursor, include }: SearchInput): boolean {
+  return (
+    (words !== undefined && words !== false) ||
+    balance !== undefined ||
+    cursor !== undefined ||
+    include?.scores === true ||
+    include?.highlight === true
+  )
+}
+
+function checkWords(input: SearchInput, limit: number, path: string): Pick<SearchQuery, 'words' | 'cursor'> {
+  const { words, text: same, balance, cursor, include, maxDistance } = input
+  if (words === undefined || words === false) {
+    const field = balance === undefined ? (cursor === undefined ? 'include' : 'cursor') : 'balance'
+    const detail = field === 'include' ? (include?.scores === true ? '.scores' : '.highlight') : ''
+    throw invalid(`${path}${field}${detail} is given, it needs ${path}words`)
+  }
+  if (words === true && same === undefined) throw invalid(`${path}words is true, it needs ${path}text`)
+  const text = words === true ? same! : words
+  if (!/[\p{L}\p{N}]/u.test(text)) throw invalid(`${path}words has no word: it needs letters or digits`)
+  if (text.length > queryTextMax) {
+    throw invalid(`${path}words has ${text.length} characters, the maximum is ${queryTextMax}`)
+  }
+  if (cursor !== undefined && limit > pinnedHitsMax) {
+    throw invalid(`${path}limit is ${limit}, with ${path}cursor it must be at most ${pinnedHitsMax}`)
+  }
+  if (hasWordsAlone(input)) {
+    for (const [field, isGiven] of [
+      ['balance', balance !== undefined],
+      ['max_distance', maxDistance !== undefined],
+      ['include.distance', include?.distance === true],
+    ] as const) {
+      if (isGiven) throw invalid(`${path}${field} is given, it needs a vector beside ${path}words`)
+    }
+    return { words: { text, balance: 0 }, cursor }
+  }
+  const share = balance === undefined ? 0.5 : checkBetween(balance, `${path}balance`, 0, 1)
+  return { words: { text, balance: share }, cursor }
+}
+
+/** Its words are looked up one by one. */
+const queryTextMax = 10_000
 
 /** Checks what to search near. */
 function checkTarget(
@@ -191,7 +253,9 @@ export function recheckDimension(
   pathOf: (index: number) => string,
 ): void {
   if (now === undefined || now === before) return
-  const index = items.findIndex(({ vector }) => typeof vector !== 'string' && vector.length !== now)
+  const index = items.findIndex(
+    ({ vector }) => typeof vector !== 'string' && vector !== noVector && vector.length !== now,
+  )
   if (index !== -1) throw wrongDimension(pathOf(index), items[index]!.vector.length, now)
 }
 
@@ -351,13 +415,23 @@ export interface IncludeInput {
   readonly attributes?: readonly string[] | boolean | undefined
   readonly vector?: boolean | undefined
   readonly version?: boolean | undefined
+  readonly scores?: boolean | undefined
+  readonly highlight?: boolean | undefined
 }
 
 /** @param path of the field in the request, like `queries[3].include` */
 export function checkInclude(input: IncludeInput, path: string): Include {
   const { distance = false, payload = false, vector = false, version = false } = input
   const attributes = checkSelected(input.attributes, `${path}.attributes`)
-  return { distance, payload, vector, version, ...(attributes === undefined ? {} : { attributes }) }
+  return {
+    distance,
+    payload,
+    vector,
+    version,
+    ...(attributes === undefined ? {} : { attributes }),
+    ...(input.scores === true && { scores: true }),
+    ...(input.highlight === true && { highlight: true }),
+  }
 }
 
 function checkSelected(

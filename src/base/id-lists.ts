@@ -30,6 +30,19 @@ export class IdLists implements SpellableIds {
     this.ends = ends
   }
 
+  /** Returns all lists of several, in their order. */
+  static joined(all: readonly IdLists[]): IdLists {
+    const bytes = new Uint8Array(all.reduce((sum, { total }) => sum + total, 0) * idBytes)
+    const ends: number[] = []
+    let start = 0
+    for (const lists of all) {
+      bytes.set(lists.bytes.subarray(0, lists.total * idBytes), start * idBytes)
+      for (const end of lists.ends) ends.push(start + end)
+      start += lists.total
+    }
+    return new IdLists(bytes, ends)
+  }
+
   /** Packs lists of well-formed ids. */
   static of(lists: readonly (readonly string[])[]): IdLists {
     const ids = lists.flat()

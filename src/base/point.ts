@@ -24,6 +24,9 @@ export const dimensionMax = 65_535
 /** The longest time to live, 100 years: up to this, every expiry is exact in float64. */
 export const ttlSecondsMax = 3_155_760_000
 
+/** All pages of a search by words show at most this many hits, the best. */
+export const pinnedHitsMax = 1000
+
 /** The data that is stored with a vector. */
 export interface Payload {
   readonly contentType: ContentType
@@ -88,11 +91,14 @@ export interface Include {
   readonly attributes?: readonly string[] | 'all' | undefined
   readonly vector: boolean
   readonly version: boolean
+  /** Only of a search by words. */
+  readonly scores?: boolean | undefined
+  readonly highlight?: boolean | undefined
 }
 
 /** A checked query. `limit` is 1..`MAX_LIMIT`; `ef` has its default filled in and is at least `limit`. */
 export interface SearchQuery {
-  /** A vector to search near, or the id of a stored point, which is left out of the results. */
+  /** A vector to search near, or the id of a stored point, which is left out of the results; empty for words alone. */
   readonly vector: Float32Array | string
   readonly metric: Metric
   readonly limit: number
@@ -105,6 +111,10 @@ export interface SearchQuery {
   readonly include?: Include | undefined
   /** Whether the answer includes a profile of the search. */
   readonly profile?: boolean | undefined
+  /** The words to rank by, and what the vector counts in scores beside them: 0..1. */
+  readonly words?: { readonly text: string; readonly balance: number } | undefined
+  /** A page of a search by words: '' for the first. */
+  readonly cursor?: string | undefined
 }
 
 /** A query near a vector, not near a stored point. */
@@ -167,6 +177,8 @@ export interface SearchResults {
   readonly profiles: readonly (Profile | undefined)[]
   /** By query, where known. */
   readonly plans: readonly (SearchPlan | undefined)[]
+  /** By query; absent if none has pages. */
+  readonly nextCursors?: readonly (string | undefined)[] | undefined
 }
 
 /** How a query was searched, in words. */
@@ -177,4 +189,16 @@ export interface HitDetails {
   readonly payload?: Payload | undefined
   readonly vector?: Float32Array | undefined
   readonly version?: number | undefined
+  /** 0..1, of a search by words. */
+  readonly score?: number | undefined
+  /** The BM25 score of the words. */
+  readonly words?: number | undefined
+  readonly highlight?: readonly Highlight[] | undefined
+}
+
+/** A part of a text in which the words of a query are. */
+export interface Highlight {
+  readonly path: string
+  /** The text in pieces: the first is plain, the second was found, the third is plain, and so on. */
+  readonly parts: readonly string[]
 }

@@ -4,7 +4,7 @@ import type {
   WordLanguageChoice,
 } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
-import type { ContentType, Metric, OnConflict, Profile } from '../base/point.ts'
+import type { ContentType, Highlight, Metric, OnConflict, Profile } from '../base/point.ts'
 import type { SettingSource } from '../base/setting-info.ts'
 import type { BulkOptions, CallOptions, InsertOptions } from './calls.ts'
 import type { AttributesInput, AttributesOutput, Filter, Moment } from './values.ts'
@@ -59,6 +59,10 @@ export interface Include {
   readonly attributes?: readonly string[] | boolean
   readonly vector?: boolean
   readonly version?: boolean
+  /** The score and the BM25 score of a search by words. */
+  readonly scores?: boolean
+  /** Where the words of a search are in the texts. */
+  readonly highlight?: boolean
 }
 
 /** A nearest-neighbour query; without `ef` the server's default applies. */
@@ -70,13 +74,20 @@ export interface Query {
   readonly vector?: ArrayLike<number> | undefined
   readonly id?: string | undefined
   readonly text?: string | undefined
-  readonly metric: Metric
+  /** Required, unless the query has words alone. */
+  readonly metric?: Metric | undefined
   readonly limit: number
   readonly ef?: number | undefined
   readonly filter?: Filter | undefined
   /** Whether the results must be the true nearest points. */
   readonly exact?: boolean | undefined
   readonly maxDistance?: number | undefined
+  /** Rank by these words, alone or together with a vector; true for the words of `text`. */
+  readonly words?: string | true | undefined
+  /** What the vector counts in the score, 0..1; by default 0.5. */
+  readonly balance?: number | undefined
+  /** Empty for the first of several pages of a search by words, then the `nextCursor` of the page before. */
+  readonly cursor?: string | undefined
 }
 
 export interface DetailedQuery extends Query {
@@ -85,6 +96,8 @@ export interface DetailedQuery extends Query {
   readonly profile?: boolean | undefined
 }
 
+export type { Highlight }
+
 /** A point that was found, with those fields that the call asked for. */
 export interface Hit {
   readonly id: string
@@ -92,10 +105,17 @@ export interface Hit {
   readonly payload?: Partial<StoredPayload>
   readonly vector?: Float32Array
   readonly version?: number
+  /** 0..1, of a search by words; larger is better. */
+  readonly score?: number
+  /** The BM25 score of the words. */
+  readonly words?: number
+  readonly highlight?: readonly Highlight[]
 }
 
 export interface SearchAnswer {
   readonly hits: readonly Hit[]
+  /** Of a query with `cursor`, if there are more results. */
+  readonly nextCursor?: string | undefined
   readonly profile?: Profile | undefined
 }
 

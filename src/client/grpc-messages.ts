@@ -14,6 +14,7 @@ import type {
   Changed,
   CollectionInfo,
   FacetCount,
+  Highlight,
   Hit,
   Include,
   NewCollection,
@@ -77,11 +78,12 @@ export function patchMessage(patch: CheckedChange & Partial<CheckedPatch>): Init
 /** @param path of the query in the request: '' or like `queries[3].` */
 export function queryMessage(query: CheckedQuery, path = ''): Init<messages.SearchRequest> {
   const { vector, id, text, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
+  const { words, balance, cursor } = query
   return {
     queryVector: vector && { values: vector },
     nearId: id === undefined ? undefined : idMessage(id),
     text,
-    similarity: distanceMetrics.indexOf(metric),
+    similarity: metric === undefined ? undefined : distanceMetrics.indexOf(metric),
     limit,
     ef,
     filter: filter && filterMessage(filter, `${path}filter`),
@@ -89,6 +91,10 @@ export function queryMessage(query: CheckedQuery, path = ''): Init<messages.Sear
     maxDistance,
     include: include && includeMessage(include),
     profile,
+    words: words === true ? undefined : words,
+    wordsOfText: words === true || undefined,
+    balance,
+    cursor,
   }
 }
 
@@ -144,22 +150,33 @@ export function facetsOf(
 }
 
 export function foundOf(message: Encoded<messages.SearchResponse>): Found {
-  const { profile } = message.read()
+  const { profile, nextCursor } = message.read()
   return {
     ids: Array.from(message.items('resultPointIds'), idIn),
     hits: Array.from(message.items('hits'), hitOf),
     profile: profile && profileOf(profile),
+    ...(nextCursor === '' ? {} : { nextCursor }),
   }
+}
+
+function highlightOf(message: Encoded<messages.Hit>): Highlight[] {
+  return Array.from(message.items('highlight'), (each) => {
+    const { path, parts } = each.read()
+    return { path, parts }
+  })
 }
 
 /** A point of a list or a hit, with those fields that the call asked for. */
 export function hitOf(message: Encoded<messages.Hit> | Encoded<messages.Point>): Hit {
-  const { id, payload, vector, ...numbers } = message.read()
+  const { id, payload, vector, ...others } = message.read()
+  const { highlight: _, ...numbers } = others as typeof others & { readonly highlight?: unknown }
+  const highlight = 'highlight' in others ? highlightOf(message as Encoded<messages.Hit>) : []
   const given = Object.entries(numbers).filter(([, value]) => value !== undefined)
   return {
     id: id === undefined ? '' : idIn(id),
     ...(payload === undefined ? {} : { payload: payloadOf(payload) }),
     ...(vector === undefined ? {} : { vector: vectorIn(vector, copyOf) }),
+    ...(highlight.length === 0 ? {} : { highlight }),
     ...Object.fromEntries(given.map(([name, value]) => [name, Number(value)])),
   }
 }

@@ -1,5 +1,5 @@
 import { jsonNumbers } from '../base/attribute-json.ts'
-import type { Hit, StoredPayload } from './client.ts'
+import type { Highlight, Hit, StoredPayload } from './client.ts'
 import { attributeJson, attributesFromJson, momentIn, momentText } from './values.ts'
 
 /** Conversions between the client's types, as `input.ts` has checked them, and the JSON of HTTP. */
@@ -51,6 +51,9 @@ export interface HitAnswer {
   readonly payload?: PayloadAnswer
   readonly vector?: readonly number[]
   readonly version?: number
+  readonly score?: number
+  readonly words?: number
+  readonly highlight?: readonly Highlight[]
 }
 
 export function payloadOf({ content_type, content, attributes, expires_at }: PayloadAnswer): StoredPayload {
@@ -62,9 +65,10 @@ export function payloadOf({ content_type, content, attributes, expires_at }: Pay
   } as StoredPayload
 }
 
-export function hitOf({ payload, vector, ...rest }: HitAnswer): Hit {
+export function hitOf({ payload, vector, highlight = [], ...rest }: HitAnswer): Hit {
   return {
     ...rest,
+    ...(highlight.length === 0 ? {} : { highlight }),
     ...(payload === undefined ? {} : { payload: payloadOf(payload) }),
     ...(vector === undefined ? {} : { vector: Float32Array.from(vector) }),
   }

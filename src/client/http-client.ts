@@ -107,13 +107,18 @@ function pointCalls(call: HttpCaller, path: string): PointCalls {
       }
     },
     async search(query, details) {
-      const { results, hits, profile } = await post<SearchAnswer>('/search', bodyOf(query), details)
-      return foundOf(results, hits, profile)
+      const { results, hits, profile, next_cursor } = await post<SearchAnswer>(
+        '/search',
+        bodyOf(query),
+        details,
+      )
+      return foundOf(results, hits, profile, next_cursor)
     },
     async searchBatch(queries, details) {
       const body = batchBody(call, '{"queries":[', queries)
-      const { results, hits, profile } = await post<SearchBatchAnswer>('/search/batch', body, details)
-      return results.map((ids, index) => foundOf(ids, hits?.[index], profile?.[index]))
+      const answer = await post<SearchBatchAnswer>('/search/batch', body, details)
+      const { results, hits, profile, next_cursor } = answer
+      return results.map((ids, index) => foundOf(ids, hits?.[index], profile?.[index], next_cursor?.[index]))
     },
     async list(query, details) {
       const answer = await post<ListAnswer>('/list', bodyOf(query), details)
@@ -155,8 +160,18 @@ function profileOf(answer: unknown): Profile {
   return { ...profile, recallEstimate: profile.recallEstimate }
 }
 
-function foundOf(ids: readonly string[], hits: readonly HitAnswer[] = [], profile?: unknown): Found {
-  return { ids, hits: hits.map(hitOf), profile: profile ? profileOf(profile) : undefined }
+function foundOf(
+  ids: readonly string[],
+  hits: readonly HitAnswer[] = [],
+  profile?: unknown,
+  nextCursor?: string | null,
+): Found {
+  return {
+    ids,
+    hits: hits.map(hitOf),
+    profile: profile ? profileOf(profile) : undefined,
+    ...(nextCursor ? { nextCursor } : {}),
+  }
 }
 
 interface PointAnswer {
@@ -180,12 +195,14 @@ interface SearchAnswer {
   readonly results: readonly string[]
   readonly hits?: readonly HitAnswer[]
   readonly profile?: unknown
+  readonly next_cursor?: string
 }
 
 interface SearchBatchAnswer {
   readonly results: readonly (readonly string[])[]
   readonly hits?: readonly (readonly HitAnswer[])[]
   readonly profile?: readonly unknown[]
+  readonly next_cursor?: readonly (string | null)[]
 }
 
 interface ListAnswer {

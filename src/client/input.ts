@@ -137,18 +137,22 @@ function payloadIn(payload: unknown, at: string): CheckedPayload {
 export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery> {
   const { metric, limit, ...fields } = fieldsOf(
     query,
-    ['vector', 'id', 'text', 'metric', 'limit', 'ef', 'filter', 'exact', 'maxDistance', 'include', 'profile'],
+    [
+      ...(['vector', 'id', 'text', 'metric', 'limit', 'ef', 'filter', 'exact', 'maxDistance'] as const),
+      ...(['include', 'profile', 'words', 'balance', 'cursor'] as const),
+    ],
     place(path, 'the query'),
   )
   const targets = (['text', 'vector', 'id'] as const).filter((name) => fields[name] !== undefined)
   const [first, second] = targets.map((name) => `${path}${name}`)
   if (second !== undefined) throw invalid(`${first} and ${second} are both given: a query has one of them`)
-  if (first === undefined) throw invalid(`${path}vector is missing`)
+  if (first === undefined && fields.words === undefined) throw invalid(`${path}vector is missing`)
+  const isWordsAlone = first === undefined && metric === undefined
   return {
     vector: optional(fields.vector, vectorIn, `${path}vector`),
     id: optional(fields.id, idIn, `${path}id`),
     text: optional(fields.text, textIn, `${path}text`),
-    metric: oneOf(metric, distanceMetrics, `${path}metric`),
+    metric: isWordsAlone ? undefined : oneOf(metric, distanceMetrics, `${path}metric`),
     limit: limitIn(limit, `${path}limit`),
     ef: optional(fields.ef, wholeIn, `${path}ef`),
     filter: optional(fields.filter, filterIn, `${path}filter`),
@@ -156,6 +160,11 @@ export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery>
     maxDistance: optional(fields.maxDistance, finiteIn, `${path}maxDistance`),
     ...(fields.include === undefined ? {} : { include: includeIn(fields.include, `${path}include`) }),
     profile: optional(fields.profile, flagIn, `${path}profile`),
+    ...(fields.words === undefined
+      ? {}
+      : { words: fields.words === true || textIn(fields.words, `${path}words`) }),
+    ...(fields.balance === undefined ? {} : { balance: finiteIn(fields.balance, `${path}balance`) }),
+    ...(fields.cursor === undefined ? {} : { cursor: textIn(fields.cursor, `${path}cursor`) }),
   }
 }
 
@@ -190,7 +199,7 @@ export function facetsIn(query: FacetsQuery): FacetsQuery {
 function includeIn(include: unknown, at: string): Include {
   const { attributes, ...flags } = fieldsOf(
     include,
-    ['distance', 'payload', 'attributes', 'vector', 'version'],
+    ['distance', 'payload', 'attributes', 'vector', 'version', 'scores', 'highlight'],
     at,
   )
   const read: Record<string, boolean | readonly string[]> = {}

@@ -158,6 +158,6 @@ function writeOptionsIn(options: WriteOptions | undefined): WriteOptions & CallD
   return { when, ...details, isRepeatable: when === undefined }
 }
 
-function hitsOf({ hits, profile }: Found): SearchAnswer {
-  return { hits, profile }
+function hitsOf({ ids: _, ...answer }: Found): SearchAnswer {
+  return answer
 }

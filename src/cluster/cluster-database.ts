@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
-import { invalid } from '../base/errors.ts'
+import { type DatabaseError, invalid } from '../base/errors.ts'
 import { idSeedBytes } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchResults } from '../base/point.ts'
@@ -180,6 +180,7 @@ export class ClusterDatabase implements Database {
   }
 
   async search(...args: Parameters<Database['search']>): Promise<SearchResults> {
+    if (args[0].some(({ words }) => words !== undefined)) throw noWordsInClusters()
     return await this.#read(
       () => this.#collection.search(...args),
       (reads) => reads.search(...args),
@@ -327,9 +328,7 @@ export class ClusterCollections implements Collections {
     name: string,
     settings: CollectionSettings,
   ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
-    if (settings.words !== undefined) {
-      throw invalid('words are not possible in a cluster yet: use a service of its own for this collection')
-    }
+    if (settings.words !== undefined) throw noWordsInClusters()
     const result = await this.#node.change({ kind: 'create', name, settings })
     const { created } = result as { readonly created: boolean }
     return { created, info: this.#set.get(name) }
@@ -351,4 +350,8 @@ export class ClusterCollections implements Collections {
     byName.set(alias, database)
     return { database, [Symbol.dispose]: () => lease[Symbol.dispose]() }
   }
+}
+
+function noWordsInClusters(): DatabaseError {
+  return invalid('words are not possible in a cluster yet: use a service without one for this collection')
 }

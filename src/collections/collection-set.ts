@@ -272,13 +272,14 @@ export class CollectionSet implements Collections {
   #infoOf(record: CollectionRecord, aliases: ReadonlyMap<string, readonly string[]>): CollectionInfo {
     const { name } = record
     const { dimension = record.dimension, points } = this.#open.figuresOf(record)
+    const words = this.#options.store.wordsOf(record.number)
     return {
       name,
       hnsw: this.#open.hnswOf(record.hnsw),
       aliases: aliases.get(name) ?? [],
       dimension,
       points,
-      words: this.#options.store.wordsOf(record.number),
+      ...(words && { words }),
     }
   }
 

@@ -5,12 +5,13 @@ import type { AttributeValue } from '../base/attributes.ts'
 import { contentPath, type WordSettings } from '../base/collection.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { Payload } from '../base/point.ts'
+import type { Highlight, Payload } from '../base/point.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/memory-budget.ts'
 import { WordFiles } from '../words/word-files.ts'
-import { WordIndex } from '../words/word-index.ts'
+import { type WordHit, WordIndex } from '../words/word-index.ts'
 import type { SlotBitmap } from '../words/word-matches.ts'
+import { hitsMax } from '../words/word-searcher.ts'
 
 /** What the words of a collection need from its points. */
 export interface IndexedPoints {
@@ -277,6 +278,26 @@ export class CollectionWords implements MemoryUser {
     return index.matching({ kind, text, path: number })
   }
 
+  search(text: string, k: number, filter?: SlotBitmap): readonly WordHit[] {
+    return this.index().index.search(text, Math.min(k, hitsMax), filter)
+  }
+
+  scores(text: string, slots: Uint32Array): Float64Array {
+    return this.index().index.scores(text, slots)
+  }
+
+  /** Returns the parts of a point's texts in which the words of a query are. */
+  highlights(text: string, payload: Payload): readonly Highlight[] {
+    const { settings, index, textsOf } = this.index()
+    const texts = textsOf(payload).map((ofPath) => ofPath.map((each) => each.slice(0, highlightedMax)))
+    const found = index.highlights(text, texts)
+    return settings.paths.flatMap(({ path }, number) =>
+      texts[number]!.flatMap((each, at) => fragmentsOf(each, found[number]![at]!))
+        .slice(0, fragmentsMax)
+        .map((parts) => ({ path, parts })),
+    )
+  }
+
   /** Differs after each change of the points, and between two declarations. */
   get state(): { readonly of: object | undefined; readonly changes: number } {
     const index = this.#current?.index
@@ -289,7 +310,7 @@ export interface SearchableWords {
   readonly settings: WordSettings
   readonly index: WordIndex
   /** The texts of a point that are indexed, by path. */
-  textsOf(payload: Payload): readonly (readonly string[])[]
+  readonly textsOf: (payload: Payload) => readonly (readonly string[])[]
 }
 
 /** An index with what it is of. */
@@ -315,9 +336,32 @@ class Words implements SearchableWords {
     this.index.put(slot, version, this.textsOf(payload))
   }
 
-  textsOf(payload: Payload): readonly (readonly string[])[] {
+  readonly textsOf = (payload: Payload): readonly (readonly string[])[] => {
     return this.settings.paths.map(({ path }) => textsAt(payload, path))
   }
+}
+
+/** Returns pieces around what was found in a text: in each, every second part was found. */
+function fragmentsOf(
+  text: string,
+  found: readonly { readonly start: number; readonly end: number }[],
+): string[][] {
+  const fragments: string[][] = []
+  for (let index = 0; index < found.length && fragments.length < fragmentsMax; ) {
+    const begin = Math.max(0, text.lastIndexOf(' ', Math.max(0, found[index]!.start - fragmentBefore)) + 1)
+    const limit = begin + fragmentLength
+    const parts: string[] = []
+    let at = begin
+    for (; index < found.length && (parts.length === 0 || found[index]!.end <= limit); index += 1) {
+      parts.push(text.slice(at, found[index]!.start), text.slice(found[index]!.start, found[index]!.end))
+      at = found[index]!.end
+    }
+    const space = text.lastIndexOf(' ', limit)
+    const end = text.length <= limit ? text.length : Math.max(at, space)
+    parts.push(text.slice(at, end))
+    fragments.push(parts)
+  }
+  return fragments
 }
 
 /** Returns the texts at a path: the content, or an attribute that is a text or has texts in lists. */
@@ -342,6 +386,13 @@ const noWords =
 
 /** A search waits while fewer points are indexed, which takes about a second. */
 const waitedForMax = 20_000
+
+/** Fragments are sought in this many characters of a text. */
+const highlightedMax = 100_000
+/** By path. */
+const fragmentsMax = 3
+const fragmentLength = 200
+const fragmentBefore = 60
 
 /** Parts are merged after this many points. */
 const freezesPer = 4096

@@ -136,6 +136,7 @@ export class Collection implements Database, AsyncDisposable {
     return {
       ids: points.table,
       attributes: points.attributes,
+      words: points.words,
       get searches() {
         return points.searches
       },

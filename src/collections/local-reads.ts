@@ -183,8 +183,8 @@ export class LocalReads {
 }
 
 /** Whether a query is near a vector, and does not ask for figures that only the engine has. */
-function isSearchedHere({ vector, profile }: SearchQuery): boolean {
-  return typeof vector !== 'string' && profile !== true
+function isSearchedHere({ vector, profile, words }: SearchQuery): boolean {
+  return typeof vector !== 'string' && profile !== true && words === undefined
 }
 
 function needsRecords({ include }: SearchQuery): boolean {

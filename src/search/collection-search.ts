@@ -1,11 +1,12 @@
 import type { BudgetShare } from '../base/budgets.ts'
-import { DatabaseError, wrongDimension } from '../base/errors.ts'
+import { cancellation, DatabaseError, wrongDimension } from '../base/errors.ts'
 import type { SearchQuery, SearchResults } from '../base/point.ts'
 import { atOnce, inTurns, Turn } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import type { ReadCall } from '../points/database.ts'
 import { QueryPlanner, type Run, type SearchedPoints } from './query-planner.ts'
 import { SearchAnswers } from './search-answers.ts'
+import { joinResults, WordSearch } from './word-search.ts'
 
 interface CollectionSearchOptions {
   readonly points: SearchedPoints
@@ -34,11 +35,19 @@ export class CollectionSearch {
   readonly #options: CollectionSearchOptions
   readonly #points: SearchedPoints
   readonly #planner: QueryPlanner
+  readonly #words: WordSearch
 
   constructor(options: CollectionSearchOptions) {
     this.#options = options
     this.#points = options.points
     this.#planner = new QueryPlanner(options.points)
+    this.#words = new WordSearch({
+      ...options,
+      planner: this.#planner,
+      find: async (runs, signal) =>
+        runs.every(isSearched) ? await this.#find(runs, signal) : new Hits(runs.map(() => 0)),
+      findNow: (run) => this.#findNow(run),
+    })
   }
 
   /** See `Database.search`. */
@@ -47,10 +56,31 @@ export class CollectionSearch {
     const held = this.#admit(queries)
     results.hold(held)
     try {
+      if (queries.some(({ words }) => words !== undefined)) return await this.#searchEach(queries, call)
       return await this.#search(queries, call)
     } finally {
       results.release(held)
     }
+  }
+
+  /** Answers queries of which some have words. */
+  async #searchEach(queries: readonly SearchQuery[], call: ReadCall): Promise<SearchResults> {
+    const lists: SearchResults[] = []
+    for (const query of queries) {
+      if (call.signal?.aborted) throw cancellation(call.signal)
+      this.#points.hideExpired()
+      lists.push(
+        query.words === undefined
+          ? await this.#search([query], call)
+          : await this.#words.search(query, call.signal, call.room),
+      )
+    }
+    return joinResults(lists)
+  }
+
+  #findNow(run: Run): Hits {
+    const { searches } = this.#points
+    return isSearched(run) && searches !== undefined ? searches.searchNow([run.planned]) : noHits
   }
 
   async #search(queries: readonly SearchQuery[], { signal, room }: ReadCall): Promise<SearchResults> {
@@ -111,9 +141,7 @@ export class CollectionSearch {
     const last = query.filter === undefined ? query : { ...query, exact: true }
     for (;;) {
       const run = atOnce(this.#planner.plan(last))
-      const { searches } = this.#points
-      const hits = isSearched(run) && searches !== undefined ? searches.searchNow([run.planned]) : noHits
-      if (atOnce(answers.add(run, hits, 0))) return
+      if (atOnce(answers.add(run, this.#findNow(run), 0))) return
     }
   }
 

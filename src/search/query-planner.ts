@@ -1,6 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type { Payload, SearchQuery } from '../base/point.ts'
+import type { Highlight, Payload, SearchQuery } from '../base/point.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { IdTable } from '../points/id-table.ts'
@@ -99,6 +99,8 @@ export interface SearchedPoints {
   readonly searches: Pick<LocalSearches, 'index' | 'search' | 'searchNow'> | undefined
   readonly ids: Pick<IdTable, 'find' | 'copyId' | 'size'>
   readonly attributes: SlotAttributes
+  /** Absent where queries with words are left to another thread. */
+  readonly words?: SearchedWords | undefined
   /**
    * The journal position of a search that starts now: the present one on the main thread, which changes points only
    * between searches; the settled one on other threads.
@@ -119,6 +121,22 @@ export interface SearchedPoints {
    * because points can change during each attempt: on another thread than the main thread.
    */
   beforeRepetition?(query: SearchQuery, isLast: boolean): void
+}
+
+/** The words of the points, as searches see them. */
+export interface SearchedWords {
+  /** @throws DatabaseError `invalid_argument` if the collection has none, `not_ready` while they are indexed */
+  ready(): Promise<void>
+  /** Returns the best k points, the highest score first. */
+  search(text: string, k: number, filter?: MatchingSlots): readonly WordHit[]
+  /** Returns the scores of the points in some slots; 0 where no word is. */
+  scores(text: string, slots: Uint32Array): Float64Array
+  highlights(text: string, payload: Payload): readonly Highlight[]
+}
+
+interface WordHit {
+  readonly slot: number
+  readonly score: number
 }
 
 /** What searches need from the attribute index. */

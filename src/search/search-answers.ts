@@ -74,7 +74,7 @@ export class SearchAnswers {
     for (let at = start; at < end; at += 1)
       this.#push(hits.slots[at]!, hits.sequences[at]!, inUnits(metric, hits.distances[at]!))
     // Only now, because another thread can change points while ids are copied.
-    if (this.#isTouched(run, hits, list)) {
+    if (this.isTouched(run, hits, list)) {
       this.#count = before
       return false
     }
@@ -93,12 +93,12 @@ export class SearchAnswers {
     const left = this.#detailBytesLeft
     this.#points.hideExpired()
     // Otherwise, nothing needs to be read.
-    if (this.#isTouched(run, hits, list)) return false
+    if (this.isTouched(run, hits, list)) return false
     const found = hits.list(list)
     const details = yield* this.#read(query, wantsAllFound(query) ? found : cutTo(run, found))
     this.#points.hideExpired()
     // Points can have changed between two steps, and reading a payload can make a change take effect.
-    if (this.#isTouched(run, hits, list)) {
+    if (this.isTouched(run, hits, list)) {
       this.#count = start
       if (this.#detailBytesLeft < left) this.#take(this.#detailBytesLeft - left)
       return false
@@ -120,7 +120,7 @@ export class SearchAnswers {
   }
 
   /** Whether a change since the search began may concern the hits. */
-  #isTouched({ query, planned, near, touched, replacements }: Run, hits: Hits, list: number): boolean {
+  isTouched({ query, planned, near, touched, replacements }: Run, hits: Hits, list: number): boolean {
     if (touched.isNone) return false
     // The point that is searched near may have another vector now.
     if (near !== -1 && touched.now()?.has(near) !== false) return true

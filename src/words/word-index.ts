@@ -17,7 +17,7 @@ import { mergeParts } from './merge-parts.ts'
 import { Part } from './part.ts'
 import type { PartContent } from './part-content.ts'
 import { PendingPart } from './pending-part.ts'
-import { matchingSlots, type SlotBitmap, type Wanted } from './word-matches.ts'
+import { type Highlight, highlights, matchingSlots, type SlotBitmap, type Wanted } from './word-matches.ts'
 import { type PartQuery, searcherBytes, WordSearcher } from './word-searcher.ts'
 
 /**
@@ -351,6 +351,13 @@ export class WordIndex {
       for (const [index, place] of inPart.entries()) scores[place] = found[index]! * plan.unit
     }
     return scores
+  }
+
+  /** Returns where words of a query are in the texts of a point, those of each path in an array. */
+  highlights(query: string, texts: readonly (readonly string[])[]): readonly (readonly Highlight[])[][] {
+    const terms = this.analyzer.queryTerms(query, this.#languages)
+    const language = this.analyzer.languageOf(texts)
+    return texts.map((ofPath) => ofPath.map((text) => highlights(this.analyzer, text, language, terms)))
   }
 
   /** Returns the slots of the points that have wanted words. */

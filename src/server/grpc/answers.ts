@@ -199,15 +199,18 @@ function* responseSteps(
   { queries, results }: SearchAnswer,
   query: number,
 ): Generator<void, void> {
-  const { ids, distances, details, profiles } = results
+  const { ids, distances, details, profiles, nextCursors } = results
   const { include, profile } = queries[query]!
+  const nextCursor = nextCursors?.[query]
+  if (nextCursor !== undefined) writer.write(messages.SearchResponseSchema, { nextCursor })
   if (profile === true) writer.write(messages.SearchResponseSchema, { profile: profiles[query] })
   const [start, end] = [ids.startOf(query), ids.endOf(query)]
   for (let number = end - 1; include !== undefined && number >= start; number -= 1) {
     const found = details[query]?.[number - start] ?? {}
     const hit: Init<messages.Hit> = pointMessage(idFromBytes(ids.bytes, number * idBytes), found, include)
     const distance = include.distance ? distances[number]! : undefined
-    writer.item(messages.SearchResponseSchema.field.hits, { ...hit, distance })
+    const { score, words, highlight } = found
+    writer.item(messages.SearchResponseSchema.field.hits, { ...hit, distance, score, words, highlight })
     checkSize(writer)
     yield
   }

@@ -244,6 +244,7 @@ function queryIn(
   // Named one by one: a copy of the other fields takes longer than reading them.
   const { queryVector, similarity, limit, ef, nearId, include, filter, exact, maxDistance, profile, text } =
     message.read()
+  const { words, wordsOfText, balance, cursor } = message.read()
   const query = {
     vector: queryVector && vectorIn(queryVector, vectorOf),
     similarity,
@@ -255,6 +256,9 @@ function queryIn(
     include: include && includeIn(include),
     exact: exact || undefined,
     profile: profile || undefined,
+    words: wordsOfText ? true : words,
+    balance,
+    cursor,
   }
   if (filter === undefined) return query
   return function* () {

@@ -74,6 +74,11 @@ function* detailSteps(
     }
     json.add(close)
   }
+  const { nextCursors } = answer.results
+  if (nextCursors !== undefined) {
+    const cursors = JSON.stringify(isBatch ? Array.from(nextCursors, (each) => each ?? null) : nextCursors[0])
+    if (cursors !== undefined) json.add(`,"next_cursor":${cursors}`)
+  }
   json.add('}')
   return json.finish()
 }
@@ -108,12 +113,16 @@ function* listSteps({ include, page }: ListAnswer, room: AnswerRoom | undefined)
 }
 
 /** The fields that were asked for, which follow the id; each is preceded by a comma. */
-function detailsJson({ payload, vector, version }: HitDetails, include: Include): string {
+function detailsJson(details: HitDetails, include: Include): string {
+  const { payload, vector, version, score, words, highlight } = details
   let json = ''
+  if (score !== undefined) json += `,"score":${score}`
+  if (words !== undefined) json += `,"words":${words}`
   if (include.payload) json += payload === undefined ? '' : `,"payload":${payloadJson(payload)}`
   else if (include.attributes !== undefined) json += `,"payload":${attributesAlone(payload)}`
   if (vector !== undefined) json += `,"vector":${jsonNumbers(vector)}`
   if (version !== undefined) json += `,"version":${version}`
+  if (highlight !== undefined) json += `,"highlight":${JSON.stringify(highlight)}`
   return json
 }
 

@@ -52,6 +52,8 @@ const include = new ObjectReader<IncludeInput>(
     attributes: readSelected,
     vector: readBoolean,
     version: readBoolean,
+    scores: readBoolean,
+    highlight: readBoolean,
   },
   'include',
 )
@@ -90,6 +92,9 @@ const query = new ObjectReader<SearchInput>({
   maxDistance: readNumber,
   include,
   profile: readBoolean,
+  words: (json, at) => (json.peek() === 'boolean' ? json.boolean() : readText(json, at)),
+  balance: readNumber,
+  cursor: readString,
 })
 
 /** A patch as JSON has it: paths that `set` maps to null are removed. */

@@ -97,6 +97,14 @@ class PreconditionFailedError(VicinalError):
     grpc_code = 9
 
 
+class CursorExpiredError(VicinalError):
+    """The hits of a search by words are no longer kept: begin with the first page."""
+
+    reason = "cursor_expired"
+    http_status = 410
+    grpc_code = 9
+
+
 class RequestTooLargeError(VicinalError):
     """The request is larger than `MAX_REQUEST_BYTES`."""
 
@@ -170,6 +178,7 @@ _every_class: tuple[type[VicinalError], ...] = (
     UnsupportedError,
     AlreadyExistsError,
     PreconditionFailedError,
+    CursorExpiredError,
     RequestTooLargeError,
     OverloadedError,
     NotReadyError,

@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { before, it } from 'node:test'
+import { scalarDistance } from '../src/kernels/scalar.ts'
+import { Analyzer } from '../src/words/analyzer.ts'
+import { describeBoth } from './support/both-transports.ts'
+import { BruteForceWords } from './support/brute-force-words.ts'
+import { randomVector, seededRandom } from './support/random.ts'
+
+/** Searches by words, alone and together with vectors, end to end. */
+
+const dimension = 8
+const count = 400
+const seed = 54
+
+describeBoth('searches by words', (transport) => {
+  const random = seededRandom(seed)
+  const text = (): string =>
+    Array.from({ length: 3 + Math.floor(random() * 9) }, () => `word${Math.floor(80 * random() ** 2)}`).join(
+      ' ',
+    )
+  const points = Array.from({ length: count }, (_, index) => ({
+    id: randomUUID(),
+    vector: randomVector(random, dimension, 'continuous'),
+    payload: {
+      contentType: 'Text' as const,
+      content: text(),
+      attributes: { title: text(), even: index % 2 === 0 },
+    },
+  }))
+  const reference = new BruteForceWords(new Analyzer('english'), [1, 3])
+  for (const [index, { payload }] of points.entries())
+    reference.put(index, index, [[payload.content], [payload.attributes.title]])
+  const vector = randomVector(random, dimension, 'continuous')
+  const query = 'word3 word10 word42'
+
+  before(async () => {
+    const { client } = transport
+    // Half of the points are there before the words are declared.
+    await client.insertBatch(points.slice(0, count / 2))
+    const { created, info } = await client.collections.put('default', {
+      words: { language: 'english', paths: { content: 1, title: 3 } },
+    })
+    assert.equal(created, false)
+    assert.deepEqual(info.words, { language: 'english', paths: { content: 1, title: 3 } })
+    await client.insertBatch(points.slice(count / 2))
+  })
+
+  const ids = (hits: readonly { readonly slot: number }[]): string[] =>
+    hits.map(({ slot }) => points[slot]!.id)
+
+  it(`find the best points, seed ${seed}`, async () => {
+    const { client } = transport
+    const best = reference.search(query, 10)
+    assert.deepEqual(await client.search({ words: query, limit: 10 }), ids(best))
+    const include = { scores: true, highlight: true, attributes: ['even'] }
+    const { hits } = await client.searchHits({ words: query, limit: 10, include })
+    assert.deepEqual(
+      hits.map(({ words }) => words),
+      best.map(({ score }) => score),
+    )
+    assert.equal(hits[0]!.score, 1)
+    for (const { highlight = [], id } of hits) {
+      const { payload } = points.find((point) => point.id === id)!
+      assert.ok(highlight.length > 0)
+      for (const { path, parts } of highlight) {
+        const whole = path === 'content' ? payload.content : payload.attributes.title
+        assert.ok(whole.includes(parts.join('')))
+        for (const found of parts.filter((_, index) => index % 2 === 1))
+          assert.ok(query.includes(found), found)
+      }
+    }
+  })
+
+  it('score a point the same whatever the limit and the filter are', async () => {
+    const { client } = transport
+    const include = { scores: true }
+    const all = await client.searchHits({ words: query, limit: 100, include })
+    const some = await client.searchHits({ words: query, limit: 5, include, filter: { even: true } })
+    const scores = new Map(all.hits.map(({ id, score }) => [id, score]))
+    assert.equal(some.hits.length, 5)
+    for (const { id, score } of some.hits) assert.equal(score, scores.get(id))
+    assert.deepEqual(
+      some.hits.map(({ id }) => id),
+      ids(reference.search(query, 5, (slot) => slot % 2 === 0)),
+    )
+  })
+
+  it('filter by words and phrases', async () => {
+    const { client } = transport
+    const sample = points[7]!.payload.content.split(' ').slice(1, 3).join(' ')
+    for (const kind of ['match', 'phrase'] as const) {
+      const filter = { content: { [`$${kind}`]: sample } }
+      assert.equal(await client.count(filter), reference.matching(kind, sample, 0).length)
+    }
+    assert.deepEqual(
+      await client.search({ words: query, limit: 10, filter: { title: { $match: 'word3' } } }),
+      ids(reference.search(query, 10, (slot) => reference.matching('match', 'word3', 1).includes(slot))),
+    )
+  })
+
+  it('join words and a vector, both scored for every candidate', async () => {
+    const { client } = transport
+    const near = points.map(({ vector: own }) => 2 - scalarDistance('Cosine', vector, own))
+    const byWords = new Map(reference.search(query, count).map(({ slot, score }) => [slot, score]))
+    const [bestNear, bestWords] = [Math.max(...near), Math.max(...byWords.values())]
+    for (const balance of [0, 0.3, 0.5, 1]) {
+      const found = await client.searchHits({
+        vector,
+        words: query,
+        metric: 'Cosine',
+        limit: 20,
+        balance,
+        exact: true,
+        include: { scores: true, distance: true },
+      })
+      const expected = points
+        .map(({ id }, slot) => ({
+          id,
+          score: (balance * near[slot]!) / bestNear + ((1 - balance) * (byWords.get(slot) ?? 0)) / bestWords,
+        }))
+        .sort((a, b) => b.score - a.score)
+      for (const [rank, { id, score, distance }] of found.hits.entries()) {
+        const slot = points.findIndex((point) => point.id === id)
+        assert.ok(Math.abs(score! - expected[rank]!.score) < 1e-12, `${balance} ${rank}`)
+        assert.equal(distance, scalarDistance('Cosine', vector, points[slot]!.vector))
+      }
+      assert.equal(found.hits.length, 20)
+    }
+  })
+
+  it('show pages that repeat and lose nothing while points change', async () => {
+    const { client } = transport
+    const first = await client.searchHits({ words: query, limit: 400, include: { scores: true } })
+    for (const target of [{}, { vector, metric: 'Cosine' as const }]) {
+      const whole = await client.searchHits({
+        ...target,
+        words: query,
+        limit: 1000,
+        include: { scores: true },
+      })
+      const seen: string[] = []
+      let cursor: string | undefined = ''
+      while (cursor !== undefined) {
+        const page = await client.searchHits({
+          ...target,
+          words: query,
+          limit: 37,
+          include: { scores: true },
+          cursor,
+        })
+        seen.push(...page.hits.map(({ id }) => id))
+        cursor = page.nextCursor
+        // Points that would be first, and change what every word counts.
+        const [id] = await client.insertBatch([
+          { vector, payload: { contentType: 'Text', content: `${query} ${query}` } },
+        ])
+        await client.delete(id!)
+      }
+      assert.deepEqual(
+        seen,
+        whole.hits.map(({ id }) => id),
+      )
+    }
+    assert.ok(first.hits.length > 37)
+    const bad = { words: query, limit: 10 }
+    await assert.rejects(client.search({ ...bad, cursor: 'x' }), { reason: 'invalid_argument' })
+    await assert.rejects(client.search({ ...bad, cursor: `${'a'.repeat(16)}.10` }), {
+      reason: 'cursor_expired',
+    })
+  })
+
+  it('refuse what cannot be meant, and name it', async () => {
+    const { client } = transport
+    for (const [bad, message] of [
+      [{ words: '-- !', limit: 1 }, /words has no word/],
+      [{ words: 'x'.repeat(10_001), limit: 1 }, /words has 10001 characters, the maximum is 10000/],
+      [{ words: 'x', limit: 1, balance: 0.5 }, /balance is given, it needs a vector/],
+      [
+        { vector, metric: 'Cosine', words: 'x', limit: 1, balance: 1.5 },
+        /balance is 1.5, it must be a number/,
+      ],
+      [{ vector, metric: 'Cosine', limit: 1, balance: 0.5 }, /balance is given, it needs words/],
+      [{ words: 'x', limit: 1, maxDistance: 1 }, /max_distance is given, it needs a vector/],
+      [{ words: 'x', limit: 1, filter: { other: { $match: 'x' } } }, /needs words at other/],
+    ] as const) {
+      await assert.rejects(client.search(bad), { reason: 'invalid_argument', message })
+    }
+    await client.collections.put('plain')
+    await assert.rejects(client.collections.put('plain', { words: { paths: {} } }), /words.paths is missing/)
+    await assert.rejects(
+      client.collections.put('plain', { words: { language: 'klingon' as 'german', paths: { content: 1 } } }),
+      /words.language is "klingon", it must be one of auto, none, english/,
+    )
+  })
+
+  it('stay bounded for hostile texts', { timeout: 60_000 }, async () => {
+    const { client } = transport
+    const texts = [
+      'x'.repeat(1_000_000),
+      Array.from({ length: 100_000 }, (_, index) => `w${index}`).join(' '),
+      'e\u0301'.repeat(200_000),
+      '\u200d\u200f\u0640'.repeat(100_000),
+      '漢字'.repeat(50_000),
+    ]
+    const stored = await client.insertBatch(
+      texts.map((content) => ({ vector, payload: { contentType: 'Text', content } })),
+    )
+    assert.deepEqual(await client.search({ words: 'w99999', limit: 10 }), [stored[1]])
+    assert.deepEqual(await client.search({ words: '漢字', limit: 1 }), [stored[4]])
+    const { hits } = await client.searchHits({ words: 'w5', limit: 1, include: { highlight: true } })
+    assert.ok(hits[0]!.highlight![0]!.parts.join('').length < 300)
+    for (const id of stored) await client.delete(id)
+  })
+})
