@@ -52,6 +52,25 @@ describe('vicinal with collections', () => {
     return found.map(({ payload }) => payload.content).sort()
   }
 
+  it('searches by words that an import declares', async () => {
+    assertEnded(await overHttp('collections', 'create', 'texts', '--words', 'content'), 0)
+    const input = file('texts.jsonl', linesOf(['anadama bread', 'rye flour', 'sour dough bread']))
+    const target = ['--collection', 'texts']
+    const imported = await overGrpc('import', input, ...target, '--words-paths', 'content=2,title=3')
+    assert.match(imported.stdout, /^3 points/, imported.stderr)
+    const { words } = await client.collections.get('texts')
+    assert.deepEqual(words?.paths, { content: 2, title: 3 })
+    for (const vicinal of [overGrpc, overHttp]) {
+      const found = await vicinal('query', ...target, '--words', 'rye bread', '--json')
+      assert.match(found.stdout, /"score":1,/, found.stderr)
+      assert.equal(found.stdout.trim().split('\n').length, 3)
+      const both = await vicinal('query', ...target, '--words', 'dough', '--vector', '2,1', '--limit', '1')
+      assert.match(both.stdout, /sour dough bread/, both.stderr)
+    }
+    const wrong = await overHttp('import', input, ...target, '--words-paths', 'content=x', '--again')
+    assert.match(wrong.stderr, /--words-paths content=x: a path and perhaps a weight above 0/)
+  })
+
   for (const [transport, vicinal] of [
     ['gRPC', overGrpc],
     ['HTTP', overHttp],

@@ -32,20 +32,24 @@ async function createCollection(
   options: CreateOptions,
   environment: Environment,
 ): Promise<void> {
-  const { dimension, hnswM: m, hnswEfConstruction: efConstruction } = options
+  const { dimension, hnswM: m, hnswEfConstruction: efConstruction, words, language } = options
   const hnsw: HnswSettings = { m, efConstruction }
   const { created } = await withClient(options, environment, (client) =>
-    client.collections.put(name, { dimension, hnsw, ...(options.words && { words: wordsOf(options) }) }),
+    client.collections.put(name, {
+      dimension,
+      hnsw,
+      ...(words && { words: wordsOf(words, '--words', language) }),
+    }),
   )
   console.log(created ? `created ${name}` : `${name} already exists with these settings`)
 }
 
 /** Reads paths with their weights, like `title=3`. */
-function wordsOf({ words = [], language }: CreateOptions): Words {
+export function wordsOf(words: readonly string[], option: string, language?: WordLanguageChoice): Words {
   const paths = words.map((text): readonly [string, number] => {
     const [, path = '', weight = '1'] = /^(.*?)(?:=([^=]*))?$/.exec(text)!
     if (path === '' || !(Number(weight) > 0)) {
-      throw new UsageError(`--words ${text}: a path and perhaps a weight above 0, like title=3`)
+      throw new UsageError(`${option} ${text}: a path and perhaps a weight above 0, like title=3`)
     }
     return [path, Number(weight)]
   })

@@ -5,6 +5,7 @@ import { insertCheckedOf } from '../client/bulk-insert.ts'
 import type { PointsClient, VectorClient } from '../client/client.ts'
 import { notStoredWords } from '../import/points.ts'
 import type { Environment } from './arguments.ts'
+import { wordsOf } from './collections.ts'
 import { type ConnectionOptions, collectionOf, connect, targetOf } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { ImportRun, Progress, type RunOptions } from './import-run.ts'
@@ -16,6 +17,8 @@ export interface ImportOptions extends ConnectionOptions, ReaderOptions, RunOpti
   readonly journal?: string
   /** Repeats an import that is finished. */
   readonly again?: boolean
+  /** Paths with weights: see `wordsOf`. */
+  readonly wordsPaths?: readonly string[]
 }
 
 /**
@@ -34,6 +37,11 @@ export async function importFile(
   try {
     const finding = nameOfCollection(client, collectionOf(options, environment))
     const collection = await Promise.race([finding, interruption])
+    if (options.wordsPaths !== undefined) {
+      const words = wordsOf(options.wordsPaths, '--words-paths')
+      const declaring = client.collections.put(collection ?? defaultCollection, { words })
+      await Promise.race([declaring, interruption])
+    }
     const target = inWords(targetOf(options, environment), collection)
     const points = collection === undefined ? client : client.collection(collection)
     await importInto(points, file, { ...options, target, interruption })

@@ -113,12 +113,14 @@ function addReading(server: McpServer, client: VectorClient): void {
     'search',
     {
       description:
-        'Finds the nearest points to a text (if describe shows an embeddingModel), to a vector or to a stored point, closest first, with distance and payload.',
+        'Finds the nearest points to a text (if describe shows an embeddingModel), to a vector or to a stored point, closest first, with distance and payload; or the best ones for words (if describe shows words), or for both, with scores.',
       inputSchema: z.object({
         collection,
         text: z.string().optional().describe('what to search near: the service embeds it'),
         vector: z.array(z.number()).optional().describe('or a vector with the dimension of the collection'),
         id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
+        words: z.string().optional().describe('words to find, alone or together with one of the above'),
+        balance: z.number().min(0).max(1).optional().describe('what the vector counts beside the words'),
         metric: z.enum(distanceMetrics).default('Cosine').describe('how distance is measured'),
         limit: z.number().int().min(1).max(1000).default(10),
         filter,
@@ -126,10 +128,12 @@ function addReading(server: McpServer, client: VectorClient): void {
       }),
       annotations: readOnly,
     },
-    ({ collection, text, vector, id, metric, limit, filter, max_distance: maxDistance }) =>
+    ({ collection, text, vector, id, words, balance, metric, limit, filter, max_distance: maxDistance }) =>
       answer(async () => {
-        const include = { distance: true, payload: true }
-        const query = { text, vector, id, metric, limit, filter: filterOf(filter), maxDistance, include }
+        const hasVector = (text ?? vector ?? id) !== undefined
+        const include = { distance: hasVector, payload: true, scores: words !== undefined }
+        const near = { text, vector, id, metric, maxDistance }
+        const query = { ...near, words, balance, limit, filter: filterOf(filter), include }
         const { hits } = await pointsOf(client, collection).searchHits(query)
         return linesOf(hits.map(lineOf))
       }),

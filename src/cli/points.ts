@@ -245,9 +245,9 @@ function momentIn(text: string | undefined): Moment | null | undefined {
 }
 
 /** Formats a point as the JSON of the HTTP interface. */
-export function lineOf({ id, vector, payload, version, distance }: Hit): string {
+export function lineOf({ id, vector, payload, ...figures }: Hit): string {
   const vectorText = vector === undefined ? '' : `,"vector":${jsonNumbers(vector)}`
-  const rest = JSON.stringify({ payload: payload && fieldsJson(payload), version, distance })
+  const rest = JSON.stringify({ payload: payload && fieldsJson(payload), ...figures })
   return `{"id":${JSON.stringify(id)}${vectorText}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
 }
 

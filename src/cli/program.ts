@@ -238,6 +238,11 @@ function addImport(program: Command, environment: Environment): void {
       '--embed',
       'also store records without a vector: the service embeds their contents, if it has embeddings',
     )
+    .option(
+      '--words-paths <paths>',
+      'declare that these texts can be searched by words, like content,title=3',
+      names,
+    )
     .option('--batch-size <n>', 'points per request', whole, 1000)
     .option('--concurrency <n>', 'requests in progress at a time', whole, 4)
     .option('--ids <file>', 'write the new ids there, in input order')
@@ -271,6 +276,8 @@ function addQuery(program: Command, environment: Environment): void {
     )
     .option('--like <id>', 'the vector of a stored point')
     .option('--text <text>', 'a text that the service embeds, if it has embeddings')
+    .option('--words <text>', 'rank by these words: alone, or together with one of the above')
+    .option('--balance <x>', 'what the vector counts beside the words, 0 to 1 (default: 0.5)', finite)
   addRowOptions(command)
     .addOption(
       new Option('--metric <name>', 'how distance is measured')

@@ -14,6 +14,8 @@ export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly row?: number
   readonly like?: string
   readonly text?: string
+  readonly words?: string
+  readonly balance?: number
   readonly metric: Metric
   readonly limit: number
   readonly ef?: number
@@ -29,10 +31,14 @@ export async function query(options: QueryOptions, environment: Environment): Pr
   checkSources(options)
   const filter = filterIn(options)
   await withClient(options, environment, async (client) => {
-    const { metric, limit, ef, exact, maxDistance, profile = false } = options
+    const { metric, limit, ef, exact, maxDistance, words, balance, profile = false } = options
     const near = await nearOf(options, client)
-    const include = { distance: true, payload: true }
-    const asked = { ...near, metric, limit, ef, filter, exact, maxDistance, include, profile }
+    const include = {
+      ...(near !== undefined && { distance: true }),
+      payload: true,
+      ...(words !== undefined && { scores: true }),
+    }
+    const asked = { ...near, metric, limit, words, balance, ef, filter, exact, maxDistance, include, profile }
     const answer = await client.searchHits(asked)
     if (answer.hits.length === 0) console.error(nothingFound(options, environment))
     for (const [index, hit] of answer.hits.entries()) {
@@ -49,16 +55,21 @@ function nothingFound(options: QueryOptions, environment: Environment): string {
   return `nothing found: ${place} is empty`
 }
 
-/** The vector or text to search near. */
-async function nearOf(options: QueryOptions, client: PointsClient): Promise<Pick<Query, 'vector' | 'text'>> {
-  const { text, like } = options
+/** The vector or text to search near; undefined for words alone. */
+async function nearOf(
+  options: QueryOptions,
+  client: PointsClient,
+): Promise<Pick<Query, 'vector' | 'text'> | undefined> {
+  const { text, like, vector, vectorFile, words } = options
+  if (words !== undefined && (text ?? like ?? vector ?? vectorFile) === undefined) return undefined
   if (text !== undefined) return { text }
   return { vector: like === undefined ? await vectorOf(options) : (await client.get(like)).vector }
 }
 
-function checkSources({ vector, vectorFile, like, text, row }: QueryOptions): void {
-  if ([vector, vectorFile, like, text].filter((each) => each !== undefined).length !== 1) {
-    throw new UsageError('give the query as one of --vector, --vector-file, --like and --text')
+function checkSources({ vector, vectorFile, like, text, row, words }: QueryOptions): void {
+  const near = [vector, vectorFile, like, text].filter((each) => each !== undefined).length
+  if (near > 1 || (near === 0 && words === undefined)) {
+    throw new UsageError('give the query as one of --vector, --vector-file, --like and --text, or as --words')
   }
   if (row !== undefined && vectorFile === undefined) throw new UsageError('--row needs --vector-file')
 }
@@ -82,7 +93,7 @@ async function vectorOfRow(file: string, row: number, options: QueryOptions): Pr
 }
 
 /** Formats a point as one line. White space in a content would break the table; in JSON it is escaped. */
-function lineOf({ id, payload, distance }: Hit, rank: number, asJson: boolean): string {
-  if (asJson) return JSON.stringify({ id, distance, payload: payload && fieldsJson(payload) })
+function lineOf({ id, payload, ...figures }: Hit, rank: number, asJson: boolean): string {
+  if (asJson) return JSON.stringify({ id, ...figures, payload: payload && fieldsJson(payload) })
   return `${String(rank).padStart(3)}  ${id}  ${payload?.content?.replace(/\s+/g, ' ')}`
 }

@@ -12,13 +12,14 @@ A client of Vicinal, the vector database.
 from .async_client import AsyncCollections, AsyncVicinal
 from .client import Collections, Vicinal
 from .clusters import Consistency
-from .collection_operations import CollectionInfo, Hnsw, PutCollectionResult
+from .collection_operations import CollectionInfo, Hnsw, PutCollectionResult, Words
 from .columns import Columns
 from .errors import (
     AlreadyExistsError,
     ClosedError,
     CollectionNotFoundError,
     ConnectionFailedError,
+    CursorExpiredError,
     DeadlineExceededError,
     InternalError,
     InvalidArgumentError,
@@ -29,7 +30,6 @@ from .errors import (
     OverloadedError,
     PermissionDeniedError,
     PreconditionFailedError,
-    CursorExpiredError,
     RequestTooLargeError,
     StorageFullError,
     UnauthenticatedError,
@@ -42,6 +42,7 @@ from .ids import uuid_of
 from .point_operations import ItemError, PartlyInserted, PutResult
 from .points import (
     ContentType,
+    Highlight,
     Hit,
     IfAbsent,
     IfMatches,
@@ -79,12 +80,14 @@ __all__ = [
     "ConnectionFailedError",
     "Consistency",
     "ContentType",
+    "CursorExpiredError",
     "DeadlineExceededError",
     "F",
     "FacetCount",
     "Filter",
     "FilterLike",
     "GeoPoint",
+    "Highlight",
     "Hit",
     "Hnsw",
     "IfAbsent",
@@ -107,7 +110,6 @@ __all__ = [
     "PartlyInserted",
     "PermissionDeniedError",
     "Point",
-    "CursorExpiredError",
     "PreconditionFailedError",
     "Profile",
     "PutCollectionResult",
@@ -128,6 +130,7 @@ __all__ = [
     "Vicinal",
     "VicinalError",
     "When",
+    "Words",
     "__version__",
     "uuid_of",
 ]

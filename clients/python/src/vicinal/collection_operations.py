@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Literal
 
 from .clusters import Consistency
 from .operation import HttpRequest, HttpResponse, Operation, Place, check_name
@@ -24,6 +25,26 @@ class Hnsw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """
+    The texts that can be searched by words, with their weights by path: `content`, or the path of an attribute.
+
+    `language` is `auto`, `none`, or one like `english`. `k1` and `b` are those of BM25.
+    """
+
+    paths: Mapping[str, float]
+    language: str = "auto"
+    k1: float | None = None
+    b: float | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON."""
+        json: dict[str, Json] = {"language": self.language, "paths": dict(self.paths)}
+        parameters = {"k1": self.k1, "b": self.b}
+        return {**json, **{name: value for name, value in parameters.items() if value is not None}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionInfo:
     """A collection. It has no dimension before the first insert, unless it was created with one."""
 
@@ -34,6 +55,8 @@ class CollectionInfo:
     aliases: list[str]
     embedding_model: str | None = None
     """The model that embeds texts in place of vectors, if the service has embeddings."""
+    words: Words | None = None
+    """What can be searched by words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +118,7 @@ class PutCollection(Operation[PutCollectionResult]):
     dimension: int | None = None
     _: KW_ONLY
     hnsw: Hnsw | None = None
+    words: Words | Literal[False] | None = None
 
     def __post_init__(self) -> None:
         if self.dimension is not None:
@@ -107,6 +131,8 @@ class PutCollection(Operation[PutCollectionResult]):
         if self.hnsw is not None:
             settings = {"m": self.hnsw.m, "ef_construction": self.hnsw.ef_construction}
             body["hnsw"] = {name: value for name, value in settings.items() if value is not None}
+        if self.words is not None:
+            body["words"] = self.words.to_json() if self.words is not False else None
         return HttpRequest("PUT", _path_of(self.name), to_json(body))
 
     def answer(self, response: HttpResponse) -> PutCollectionResult:
@@ -165,4 +191,5 @@ def _info_of(json: Json) -> CollectionInfo:
         hnsw=Hnsw(json["hnsw"]["m"], json["hnsw"]["ef_construction"]),
         aliases=json["aliases"],
         embedding_model=json.get("embedding_model"),
+        words=Words(**json["words"]) if "words" in json else None,
     )

@@ -95,6 +95,14 @@ class F:
         """Match texts that begin with the prefix."""
         return self._test("$prefix", prefix)
 
+    def matches(self, words: str) -> Filter:
+        """Match texts that have all of these words, if the collection has words at the path."""
+        return self._test("$match", words)
+
+    def has_phrase(self, words: str) -> Filter:
+        """Match texts that have these words in this order."""
+        return self._test("$phrase", words)
+
     def near(self, center: GeoPoint, radius_m: float) -> Filter:
         """Match places within this distance, in metres."""
         return self._test("$near", {"lat": center.lat, "lon": center.lon, "radius_m": radius_m})

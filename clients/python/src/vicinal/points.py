@@ -145,6 +145,20 @@ class Hit(StoredPoint):
     """A point that a search found. A smaller distance is nearer."""
 
     distance: float | None = None
+    score: float | None = None
+    """From 0 to 1, of a search by words. Larger is better."""
+    words: float | None = None
+    """The BM25 score of the words."""
+    highlight: list[Highlight] = field(default_factory=list)
+    """Where the words are in the texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """A part of a text in which the words of a query are: `parts` are plain and found in turn, the first plain."""
+
+    path: str
+    parts: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +170,13 @@ class Include:
     attributes: bool | Sequence[str] = False
     vector: bool = False
     version: bool = False
+    scores: bool = False
+    highlight: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON, without fields that are false."""
-        flags = {name: True for name in ("distance", "payload", "vector", "version") if getattr(self, name)}
+        names = ("distance", "payload", "vector", "version", "scores", "highlight")
+        flags = {name: True for name in names if getattr(self, name)}
         if self.attributes is False:
             return {**flags}
         return {**flags, "attributes": self.attributes is True or texts_of(self.attributes, "include.attributes")}
@@ -173,6 +190,10 @@ def check_include(include: Include | None) -> None:
 
 USUAL_HIT = Include(distance=True, payload=True)
 """What a search returns of each hit by default."""
+USUAL_WORDS = Include(payload=True, scores=True)
+"""What a search by words alone returns of each hit by default."""
+USUAL_RANKED = Include(distance=True, payload=True, scores=True)
+"""What a search by words and a vector returns of each hit by default."""
 USUAL_LISTED = Include(payload=True)
 """What a list returns of each point by default."""
 
@@ -182,9 +203,13 @@ class Query:
     """
     A search near a vector, or near the stored point with an id, which is not returned. For a service with embeddings,
     also near a `Text`.
+
+    `words` rank, alone or together with `near`: True stands for those of the `Text`. `balance` is what the vector
+    counts beside them. `cursor` is empty for the first of several pages, then the `next_cursor` of the page before.
+    Only `near` needs a `metric`.
     """
 
-    metric: Metric
+    metric: Metric | None = None
     near: VectorLike | str | Text | None = None
     limit: int = 10
     ef: int | None = None
@@ -193,9 +218,13 @@ class Query:
     exact: bool = False
     max_distance: float | None = None
     profile: bool = False
+    words: str | Literal[True] | None = None
+    balance: float | None = None
+    cursor: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.metric, _METRICS, "similarity")
+        if self.metric is not None or self.near is not None or self.words is None:
+            check_choice(self.metric, _METRICS, "similarity")
         check_whole(self.limit, "limit", 1)
         if self.ef is not None:
             check_whole(self.ef, "ef")
@@ -203,24 +232,39 @@ class Query:
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON, without fields that have their defaults."""
-        json: dict[str, Json] = {"similarity": self.metric, "limit": self.limit}
+        json: dict[str, Json] = {"limit": self.limit}
+        if self.metric is not None:
+            json["similarity"] = self.metric
         if isinstance(self.near, str):
             json["id"] = self.near
-        else:
+        elif self.near is not None or self.words is None:
             json.update(json_of_vector(self.near))
         if self.ef is not None:
             json["ef"] = self.ef
         if self.filter is not None:
             json["filter"] = json_of_filter(self.filter)
-        if self.include is not None:
-            json["include"] = self.include.to_json()
+        if self.included is not None:
+            json["include"] = self.included.to_json()
         if self.exact:
             json["exact"] = True
         if self.max_distance is not None:
             json["max_distance"] = encode_value(self.max_distance, "max_distance")
         if self.profile:
             json["profile"] = True
+        if self.words is not None:
+            json["words"] = self.words
+        if self.balance is not None:
+            json["balance"] = encode_value(self.balance, "balance")
+        if self.cursor is not None:
+            json["cursor"] = self.cursor
         return json
+
+    @property
+    def included(self) -> Include | None:
+        """What the answer includes: without a vector, there is no distance."""
+        if self.include is USUAL_HIT and self.words is not None:
+            return USUAL_RANKED if self.near is not None else USUAL_WORDS
+        return self.include
 
     def for_each(self, vectors: MatrixLike) -> list[Query]:
         """Return one copy of this query for each vector, that is, for each row."""
@@ -251,6 +295,8 @@ class SearchResult:
 
     hits: list[Hit]
     profile: Profile | None = None
+    next_cursor: str | None = None
+    """Of a query with `cursor`, if there are more results."""
 
     @property
     def ids(self) -> list[str]:
@@ -310,13 +356,24 @@ def listed_of(json: Json) -> StoredPoint:
     return StoredPoint(**_fields_of(json))
 
 
-def result_of(query: Query, ids: Sequence[str], hits: Sequence[Json], profile: Json | None) -> SearchResult:
+def result_of(
+    query: Query, ids: Sequence[str], hits: Sequence[Json], profile: Json | None, next_cursor: str | None = None
+) -> SearchResult:
     """Return the answer to one query. There are hits if the query has `include`."""
     if query.include is None:
         found = [Hit(id=id) for id in ids]
     else:
-        found = [Hit(**_fields_of(hit), distance=hit.get("distance")) for hit in hits]
-    return SearchResult(found, None if profile is None else Profile(**profile))
+        found = [Hit(**_fields_of(hit), **_figures_of(hit)) for hit in hits]
+    return SearchResult(found, None if profile is None else Profile(**profile), next_cursor)
+
+
+def _figures_of(hit: Json) -> dict[str, Json]:
+    return {
+        "distance": hit.get("distance"),
+        "score": hit.get("score"),
+        "words": hit.get("words"),
+        "highlight": [Highlight(each["path"], each["parts"]) for each in hit.get("highlight", ())],
+    }
 
 
 def _fields_of(json: Json) -> dict[str, Json]:

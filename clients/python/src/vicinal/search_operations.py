@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from types import EllipsisType
+from typing import Literal
 
 from .clusters import Consistency
 from .errors import InvalidArgumentError
@@ -37,15 +38,15 @@ class Search(Operation[SearchResult]):
     With a `filter`, only matching points are found: as many as there are, up to `limit`. `exact` compares with every
     matching point. `max_distance` leaves out points that are farther away, in the units of the metric. Hits have
     distance and payload unless `include` says otherwise; None asks for ids only. With `profile`, the answer describes
-    how the search was run.
+    how the search was run. `words`, `balance` and `cursor` are those of `Query`.
 
     For clusters: `consistency` is how up to date the answer must be; by default as the client's. Any other service
     ignores it.
     """
 
     place: Place
-    near: VectorLike | str | Text
-    metric: Metric
+    near: VectorLike | str | Text | None = None
+    metric: Metric | None = None
     _: KW_ONLY
     limit: int = 10
     filter: FilterLike | None = None
@@ -54,6 +55,9 @@ class Search(Operation[SearchResult]):
     exact: bool = False
     max_distance: float | None = None
     profile: bool = False
+    words: str | Literal[True] | None = None
+    balance: float | None = None
+    cursor: str | None = None
     consistency: Consistency | None = None
 
     @property
@@ -69,6 +73,9 @@ class Search(Operation[SearchResult]):
             exact=self.exact,
             max_distance=self.max_distance,
             profile=self.profile,
+            words=self.words,
+            balance=self.balance,
+            cursor=self.cursor,
         )
 
     def request(self) -> HttpRequest:
@@ -76,7 +83,9 @@ class Search(Operation[SearchResult]):
 
     def answer(self, response: HttpResponse) -> SearchResult:
         json = response.json
-        return result_of(self.query, json["results"], json.get("hits", ()), json.get("profile"))
+        return result_of(
+            self.query, json["results"], json.get("hits", ()), json.get("profile"), json.get("next_cursor")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +114,8 @@ class SearchBatch(Operation[list[SearchResult]]):
     def answer(self, response: HttpResponse) -> list[SearchResult]:
         json = response.json
         nothing = [None] * len(self.queries)
-        hits, profiles = json.get("hits", nothing), json.get("profile", nothing)
-        return [result_of(*parts) for parts in zip(self.queries, json["results"], hits, profiles, strict=True)]
+        lists = (json.get(name, nothing) for name in ("hits", "profile", "next_cursor"))
+        return [result_of(*parts) for parts in zip(self.queries, json["results"], *lists, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

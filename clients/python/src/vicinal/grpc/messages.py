@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
-from ..collection_operations import CollectionInfo, Hnsw
+from ..collection_operations import CollectionInfo, Hnsw, Words
 from ..points import (
     ContentType,
+    Highlight,
     Hit,
     IfAbsent,
     IfMatches,
@@ -126,6 +127,8 @@ def include_message(include: Include) -> bytes:
             texts(3, texts_of(paths, "include.attributes")) if not isinstance(paths, bool) else b"",
             flag(4, include.vector),
             flag(5, include.version),
+            flag(6, include.scores),
+            flag(7, include.highlight),
         )
     )
 
@@ -135,16 +138,20 @@ def query_message(query: Query) -> bytes:
     near = query.near
     return b"".join(
         (
-            vector_field(1, 11, near) if not isinstance(near, str) else b"",
-            unsigned(2, _METRICS.index(query.metric)),
+            vector_field(1, 11, near) if near is not None and not isinstance(near, str) else b"",
+            unsigned(2, _METRICS.index(query.metric)) if query.metric is not None else b"",
             unsigned(3, query.limit),
             unsigned(4, query.ef) if query.ef is not None else b"",
             message(5, filter_message(query.filter)) if query.filter is not None else b"",
-            message(6, include_message(query.include)) if query.include is not None else b"",
+            message(6, include_message(query.included)) if query.included is not None else b"",
             flag(7, True) if query.exact else b"",
             double(8, query.max_distance) if query.max_distance is not None else b"",
             message(9, point_id(near)) if isinstance(near, str) else b"",
             flag(10, True) if query.profile else b"",
+            text(12, query.words) if isinstance(query.words, str) else b"",
+            flag(13, True) if query.words is True else b"",
+            double(14, query.balance) if query.balance is not None else b"",
+            text(15, query.cursor) if query.cursor is not None else b"",
         )
     )
 
@@ -209,23 +216,37 @@ def read_any_hit(data: bytes, include: Include) -> Hit:
         found["vector"] = read_vector(read_bytes(parts[4]))
     if 5 in parts:
         found["version"] = read_unsigned(parts[5])
-    return Hit(**found)
+    if 6 in parts:
+        found["score"] = read_double(parts[6])
+    if 7 in parts:
+        found["words"] = read_double(parts[7])
+    highlight = [_highlight_of(read_bytes(value)) for number, value in fields(data) if number == 8]
+    return Hit(**found, highlight=highlight)
+
+
+def _highlight_of(data: bytes) -> Highlight:
+    parts = [(number, read_text(value)) for number, value in fields(data)]
+    path = next((value for number, value in parts if number == 1), "")
+    return Highlight(path, [value for number, value in parts if number == 2])
 
 
 def read_result(data: bytes, query: Query) -> SearchResult:
     """Return the contents of a SearchResponse."""
     hits: list[Hit] = []
-    profile = None
+    profile = next_cursor = None
+    include = query.included
     for number, value in fields(data):
-        if number == 1 and query.include is None:
+        if number == 1 and include is None:
             hits.append(Hit(id=read_point_id(read_bytes(value))))
-        elif number == 2 and query.include is not None:
+        elif number == 2 and include is not None:
             hit = read_bytes(value)
-            usual = read_usual_hit(hit) if query.include.payload else None
-            hits.append(usual or read_any_hit(hit, query.include))
+            usual = read_usual_hit(hit) if include.payload else None
+            hits.append(usual or read_any_hit(hit, include))
         elif number == 3:
             profile = _profile_of(read_bytes(value))
-    return SearchResult(hits, profile)
+        elif number == 4:
+            next_cursor = read_text(value)
+    return SearchResult(hits, profile, next_cursor)
 
 
 _PROFILE_FIELDS = (
@@ -244,13 +265,46 @@ def _profile_of(data: bytes) -> Profile:
     )
 
 
-def collection_settings(name: str, dimension: int | None, hnsw: Hnsw | None) -> bytes:
+def collection_settings(
+    name: str, dimension: int | None, hnsw: Hnsw | None, words: Words | Literal[False] | None
+) -> bytes:
     """Return a PutCollectionRequest."""
     graph = hnsw or Hnsw()
     settings = b"".join(
         unsigned(number, value) for number, value in enumerate((graph.m, graph.ef_construction), 1) if value is not None
     )
-    return text(1, name) + (unsigned(2, dimension) if dimension is not None else b"") + message(3, settings)
+    return b"".join(
+        (
+            text(1, name),
+            unsigned(2, dimension) if dimension is not None else b"",
+            message(3, settings),
+            message(4, _words(words)) if isinstance(words, Words) else b"",
+            flag(5, True) if words is False else b"",
+        )
+    )
+
+
+def _words(words: Words) -> bytes:
+    paths = (message(2, text(1, path) + double(2, weight)) for path, weight in words.paths.items())
+    return b"".join(
+        (
+            text(1, words.language),
+            *paths,
+            double(3, words.k1) if words.k1 is not None else b"",
+            double(4, words.b) if words.b is not None else b"",
+        )
+    )
+
+
+def _words_of(data: bytes) -> Words:
+    single = dict(fields(data))
+    paths = [dict(fields(read_bytes(value))) for number, value in fields(data) if number == 2]
+    return Words(
+        paths={read_text(path[1]): read_double(path[2]) for path in paths},
+        language=read_text(single[1]),
+        k1=read_double(single[3]) if 3 in single else None,
+        b=read_double(single[4]) if 4 in single else None,
+    )
 
 
 def read_collection(data: bytes) -> CollectionInfo:
@@ -264,6 +318,7 @@ def read_collection(data: bytes) -> CollectionInfo:
         hnsw=Hnsw(read_unsigned(graph.get(1, 0)), read_unsigned(graph.get(2, 0))),
         aliases=[read_text(value) for number, value in fields(data) if number == 5],
         embedding_model=read_text(single[6]) if 6 in single else None,
+        words=_words_of(read_bytes(single[7])) if 7 in single else None,
     )
 
 

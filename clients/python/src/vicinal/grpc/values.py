@@ -194,6 +194,8 @@ def _condition(path: str, operator: str, operand: Json, at: str) -> bytes:
             return _test(path, flag(7, operand))
         case "$prefix":
             return _test(path, text(9, operand))
+        case "$match" | "$phrase":
+            return _test(path, text(12 if operator == "$match" else 13, operand))
         case "$near":
             center = message(1, _geo(operand["lat"], operand["lon"]))
             return _test(path, message(10, center + double(2, operand["radius_m"])))
