@@ -21,7 +21,7 @@ export interface ExecutorOptions {
   /** The most results of a query. */
   readonly maxLimit: number
   readonly logger: Logger
-  /** Searches of at most this many bytes of rows run on the calling thread; tests of the threads use 0. */
+  /** Searches of at most this many bytes of rows run on the calling thread; tests of the threads use 0. Without threads, all do. */
   readonly inlineBytesMax?: number | undefined
 }
 
@@ -100,6 +100,7 @@ export class SearchExecutor implements AsyncDisposable {
       threads,
       lane: 0,
       isShort: (queries, pieces) =>
+        this.#options.threads === 0 ||
         pieces.bytesOf(queries) <= (this.#options.inlineBytesMax ?? inlineBytesMax),
       queries: this.#queries.share(),
       submitter: this.#submitter,
