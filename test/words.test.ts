@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { before, it } from 'node:test'
+import { join } from 'node:path'
+import { before, describe, it } from 'node:test'
+import { createHttpClient } from '../src/client/index.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { Analyzer } from '../src/words/analyzer.ts'
 import { describeBoth } from './support/both-transports.ts'
 import { BruteForceWords } from './support/brute-force-words.ts'
+import { ServerProcess, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 
 /** Searches by words, alone and together with vectors, end to end. */
@@ -211,5 +214,35 @@ describeBoth('searches by words', (transport) => {
     const { hits } = await client.searchHits({ words: 'w5', limit: 1, include: { highlight: true } })
     assert.ok(hits[0]!.highlight![0]!.parts.join('').length < 300)
     for (const id of stored) await client.delete(id)
+  })
+})
+
+describe('words after a kill', () => {
+  it('find exactly what was acknowledged', { timeout: 60_000 }, async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    const stored = new Map<string, string>()
+    for (let round = 0; round < 3; round += 1) {
+      await using server = await ServerProcess.start(dataDir)
+      const client = createHttpClient({ baseUrl: server.httpUrl })
+      if (round === 0) await client.collections.put('default', { words: { paths: { content: 1 } } })
+      for (const [id, word] of stored) {
+        assert.deepEqual(await client.search({ words: word, limit: 5 }), [id])
+        assert.equal(await client.count({ content: { $match: `common ${word}` } }), 1)
+      }
+      for (let index = 0; index < 20; index += 1) {
+        const word = `round${round}n${index}`
+        const payload = { contentType: 'Text', content: `common ${word}` } as const
+        stored.set(await client.insert({ vector: [round, index], payload }), word)
+      }
+      const [id] = [...stored.keys()].slice(-1)
+      await client.delete(id!)
+      stored.delete(id!)
+      const [, changed] = [...stored.keys()].slice(-2)
+      await client.patch(changed!, { content: `common renamed${round}` })
+      stored.set(changed!, `renamed${round}`)
+      assert.ok((await client.stats()).memoryBytes.words! > 0)
+      await client.close()
+    }
   })
 })

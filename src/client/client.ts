@@ -308,7 +308,14 @@ export interface CollectionStats {
   readonly tombstones: number
   /** Whether a graph is being built or repaired, or recall is being measured. */
   readonly isSettling: boolean
-  readonly memoryBytes: { readonly index: number; readonly ids: number; readonly attributes: number }
+  readonly memoryBytes: {
+    readonly index: number
+    readonly ids: number
+    readonly attributes: number
+    readonly words?: number
+  }
+  /** About how many points wait until their words are indexed; absent if none does. */
+  readonly wordsWaiting?: number
   /**
    * Only in a cluster that divides the points among its nodes; undefined elsewhere. In such a cluster, `points` counts
    * each point once, and leaves out those of missing partitions. All other figures are sums over the nodes.

@@ -65,6 +65,8 @@ function figuresJson(all: readonly CollectionStats[]): FiguresJson {
   const sum = (of: (stats: CollectionStats) => number): number =>
     all.reduce((total, each) => total + of(each), 0)
   const most = (of: (stats: CollectionStats) => number): number => Math.max(0, ...all.map(of))
+  const words = sum(({ wordBytes }) => wordBytes)
+  const wordsWaiting = sum((stats) => stats.wordsWaiting)
   return {
     dimension: most(({ dimension }) => dimension) || null,
     segments: sum(({ segments }) => segments),
@@ -77,7 +79,9 @@ function figuresJson(all: readonly CollectionStats[]): FiguresJson {
       index: sum(({ indexBytes }) => indexBytes),
       ids: sum(({ idTableBytes }) => idTableBytes),
       attributes: sum(({ attributeBytes }) => attributeBytes),
+      ...(words > 0 && { words }),
     },
+    ...(wordsWaiting > 0 && { words_waiting: wordsWaiting }),
     graphs: graphsJson(all),
     searches: distanceMetrics.map((metric) => searchJson(metric, all)),
   }
@@ -91,7 +95,15 @@ interface FiguresJson {
   readonly waiting: number
   readonly tombstones: number
   readonly settling: boolean
-  readonly memory_bytes: { readonly index: number; readonly ids: number; readonly attributes: number }
+  readonly memory_bytes: {
+    readonly index: number
+    readonly ids: number
+    readonly attributes: number
+    /** Absent if the collection has no words. */
+    readonly words?: number
+  }
+  /** About how many points wait until their words are indexed; absent if none does. */
+  readonly words_waiting?: number
   readonly graphs: readonly object[]
   readonly searches: readonly object[]
 }
