@@ -26,11 +26,11 @@ const flags24: V8Flags = {
 /**
  * The flags for each major version of Node on which CI runs tests. What a flag does changes between versions of V8: in
  * Node 26, `--no-liftoff` aborts the process unless inlining is off, too, because inlining needs what only Liftoff
- * records. So any other version runs without flags: slower, but as its own tests covered it.
+ * records; inlining is off first, because another thread may compile in between. So any other version runs without flags: slower, but as its own tests covered it.
  */
 const flagsOfMajor: ReadonlyMap<number, V8Flags> = new Map([
   [24, flags24],
-  [26, { ...flags24, optimizeWasm: [...flags24.optimizeWasm, '--no-wasm-inlining'] }],
+  [26, { ...flags24, optimizeWasm: ['--no-wasm-inlining', ...flags24.optimizeWasm] }],
 ])
 
 /** The flags for a version of Node, by default that of this process. */
@@ -42,14 +42,16 @@ export function setV8Flags(flags: readonly string[]): void {
   for (const flag of flags) setFlagsFromString(flag)
 }
 
-/** Calls `action` with these flags, whose opposites must be the defaults, which are restored. */
+/** Calls `action` with these flags, whose opposites must be the defaults, which are restored last flag first. */
 export function withV8Flags<T>(flags: readonly string[], action: () => T): T {
   setV8Flags(flags)
   try {
     return action()
   } finally {
     setV8Flags(
-      flags.map((flag) => (flag.startsWith('--no-') ? `--${flag.slice(5)}` : `--no-${flag.slice(2)}`)),
+      flags
+        .toReversed()
+        .map((flag) => (flag.startsWith('--no-') ? `--${flag.slice(5)}` : `--no-${flag.slice(2)}`)),
     )
   }
 }
