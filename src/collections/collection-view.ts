@@ -37,6 +37,8 @@ export class CollectionView implements SearchedPoints {
   #renewed = -1
   readonly #pages: IdPages[number][] = []
   readonly #search: CollectionSearch
+  /** The touched slots that were measured since a search began. */
+  #measured = 0
   /** By filter key, the least recently used first. */
   readonly #filters = new Map<string, ViewedFilter>()
   readonly #ofFilter = new WeakMap<Filter, ViewedFilter>()
@@ -118,6 +120,7 @@ export class CollectionView implements SearchedPoints {
     }
     if (this.#state.segments !== this.index.segments.length) return this.#leave()
     this.#state.noteRead()
+    this.#measured = 0
     const { signal, room } = call
     let bytes = 0
     const counted = room && {
@@ -193,7 +196,9 @@ export class CollectionView implements SearchedPoints {
   }
 
   canMatch(slot: number): boolean {
-    return this.index.has(slot) || this.#leave()
+    // The engine knows when it need not measure touched slots for each query of a batch.
+    this.#measured += 1
+    return (this.#measured <= measuredMax && this.index.has(slot)) || this.#leave()
   }
 
   beforeRepetition({ filter }: SearchQuery, isLast: boolean): void {
@@ -294,6 +299,8 @@ function viewedFilter(
 
 /** More are searched on all cores. */
 const queriesMax = 4
+/** Some tenths of a second. */
+const measuredMax = 1_000_000
 /** A millisecond of scanning. */
 const scanBytesMax = 8 * 1024 * 1024
 /** Routes of searches with filters change when their recall has been measured. */
