@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, it } from 'node:test'
 import type { Worker } from 'node:worker_threads'
+import { Collection } from '../src/collections/collection.ts'
 import { startService } from '../src/main.ts'
 import { CollectionSearch } from '../src/search/collection-search.ts'
 import { figureOf } from './support/metrics.ts'
@@ -178,6 +179,12 @@ describe('a service on several threads', () => {
       searched += 1
       return search.apply(this, inputs)
     }
+    const { get } = Collection.prototype
+    let got = 0
+    Collection.prototype.get = function (...inputs) {
+      got += 1
+      return get.apply(this, inputs)
+    }
     try {
       using http = await RawHttp.open(portOf(service))
       const searchNear = async (place: number, filter?: object): Promise<unknown> => {
@@ -215,9 +222,17 @@ describe('a service on several threads', () => {
         payload: { content_type: 'Text', content: '', attributes: { at: 3 } },
         vector: [3, 0, 1],
       })
+      const near = { id: points[3]!.id, similarity: 'Euclidean', limit: 2 }
+      http.request('POST /points/search', json, JSON.stringify(near))
+      const { results } = JSON.parse((await http.answer()).body) as { results: string[] }
+      assert.deepEqual(new Set(results), new Set([points[2]!.id, points[4]!.id]))
+      http.request(`GET /points/${points[3]!.id}`)
+      assert.deepEqual(JSON.parse((await http.answer()).body), hit)
+      assert.equal(got, 0)
       assert.equal(searched, engineSearches)
     } finally {
       CollectionSearch.prototype.search = search
+      Collection.prototype.get = get
     }
   })
 
@@ -259,6 +274,8 @@ describe('a service on several threads', () => {
         assert.equal(status, 200, text)
         const { hits } = JSON.parse(text) as { hits: Hit[] }
         assert.equal(new Set(hits.map(({ id }) => id)).size, limit)
+        http.request(`GET /points/${ids[answers % ids.length]}`)
+        hits.push(JSON.parse((await http.answer()).body) as Hit)
         for (const { id, vector, payload } of hits) {
           const [number, round] = vector
           assert.equal(ids[number!], id)

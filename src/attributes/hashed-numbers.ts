@@ -8,16 +8,24 @@ import type { MemoryCount } from './memory-count.ts'
 export class HashedNumbers {
   readonly #memory: MemoryCount
   readonly #hashOf: (number: number) => number
+  readonly #onEntries: ((entries: Uint32Array, partition: number) => void) | undefined
   #partitions: Partition[]
   #count = 0
 
   /**
    * @param hashOf returns the hash of a number in the table: 32 bits, not negative
    * @param expected how many numbers will be added soon; the table then need not grow for them
+   * @param onEntries called when a partition has other entries; all entries are then in shared memory
    */
-  constructor(memory: MemoryCount, hashOf: (number: number) => number, expected = 0) {
+  constructor(
+    memory: MemoryCount,
+    hashOf: (number: number) => number,
+    expected = 0,
+    onEntries?: (entries: Uint32Array, partition: number) => void,
+  ) {
     this.#memory = memory
     this.#hashOf = hashOf
+    this.#onEntries = onEntries
     this.#partitions =
       expected > undividedMax
         ? this.#divided(2 ** Math.ceil(Math.log2(expected / partitionCount / maxLoad + 1)))
@@ -34,6 +42,11 @@ export class HashedNumbers {
    */
   entriesOf(hash: number): Uint32Array {
     return this.#partitionOf(hash).entries
+  }
+
+  /** The entries of all partitions: one, or 256. */
+  get entries(): readonly Uint32Array[] {
+    return this.#partitions.map(({ entries }) => entries)
   }
 
   /** Adds a number that is not in the table. */
@@ -66,7 +79,10 @@ export class HashedNumbers {
 
   #enter(number: number, hash: number): void {
     const partition = this.#partitionOf(hash)
-    if (partition.count + 1 > partition.entries.length * maxLoad) this.#grow(partition)
+    if (partition.count + 1 > partition.entries.length * maxLoad) {
+      this.#grow(partition)
+      this.#onEntries?.(partition.entries, this.#partitions.length === 1 ? 0 : hash >>> 24)
+    }
     insertInto(partition.entries, hash, number)
     partition.count += 1
   }
@@ -89,7 +105,7 @@ export class HashedNumbers {
 
   #grow(partition: Partition): void {
     const old = partition.entries
-    partition.entries = new Uint32Array(old.length * 2)
+    partition.entries = this.#newEntries(old.length * 2)
     this.#memory.add(old.length * 4)
     for (const entry of old) {
       if (entry !== 0) insertInto(partition.entries, this.#hashOf(entry - 1), entry - 1)
@@ -101,6 +117,7 @@ export class HashedNumbers {
     this.#partitions = this.#divided(undividedMax / (partitionCount / 2))
     this.#memory.add(-whole!.entries.length * 4)
     for (const entry of whole!.entries) if (entry !== 0) this.#enter(entry - 1, this.#hashOf(entry - 1))
+    for (const [at, { entries }] of this.#partitions.entries()) this.#onEntries?.(entries, at)
   }
 
   #divided(size: number): Partition[] {
@@ -109,7 +126,12 @@ export class HashedNumbers {
 
   #emptyPartition(size: number): Partition {
     this.#memory.add(size * 4)
-    return { entries: new Uint32Array(size), count: 0 }
+    return { entries: this.#newEntries(size), count: 0 }
+  }
+
+  #newEntries(size: number): Uint32Array {
+    if (this.#onEntries === undefined) return new Uint32Array(size)
+    return new Uint32Array(new SharedArrayBuffer(size * 4))
   }
 }
 

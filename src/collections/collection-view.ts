@@ -3,17 +3,18 @@ import type { BudgetShare } from '../base/budgets.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes } from '../base/ids.ts'
-import type { Metric, Payload, SearchQuery, SearchResults } from '../base/point.ts'
+import type { Metric, Payload, Point, SearchQuery, SearchResults } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
 import { IndexView } from '../index/index-view.ts'
 import { isCheaperThanScan } from '../index/routes.ts'
 import type { ReadCall } from '../points/database.ts'
-import { copyPagedId, type IdPages, slotsPerPage } from '../points/id-table.ts'
+import { IdTableView } from '../points/id-table.ts'
 import { ReadState } from '../points/read-state.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import type { PlannedQuery } from '../search/filter-planner.ts'
 import { IndexSearches } from '../search/index-searches.ts'
+import { TouchedSlots } from '../search/one-moment.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
 import type { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
@@ -27,7 +28,7 @@ export class NotHere extends Error {}
 export class CollectionView implements SearchedPoints {
   readonly index: IndexView
   readonly searches: IndexSearches
-  readonly ids: SearchedPoints['ids']
+  readonly ids: IdsOfView
   readonly attributes: SearchedPoints['attributes']
   readonly #state: ReadState
   readonly #journal: ChangeJournal
@@ -35,7 +36,6 @@ export class CollectionView implements SearchedPoints {
   readonly #records: () => StoredRecords | undefined
   /** The settled position up to which records can be read. */
   #renewed = -1
-  readonly #pages: IdPages[number][] = []
   readonly #search: CollectionSearch
   /** The touched slots that were measured since a search began. */
   #measured = 0
@@ -46,7 +46,7 @@ export class CollectionView implements SearchedPoints {
 
   constructor(
     { kernels, lane, maxResults, maxDetailBytes, inlineBytesMax, submitter: { threads } }: ReaderSetup,
-    { index, state, journal, layout, segments, pages, place }: Extract<ToReader, { kind: 'view' }>,
+    { index, state, journal, layout, segments, pages, entries, place }: Extract<ToReader, { kind: 'view' }>,
     { results, records, queries, submitter, prepare }: ViewParts,
   ) {
     this.#place = place
@@ -55,15 +55,7 @@ export class CollectionView implements SearchedPoints {
     this.#journal = new ChangeJournal(journal)
     this.index = new IndexView(index, layout, () => this.#state.points)
     for (const segment of segments) this.index.add(segment)
-    for (const page of pages) this.addPage(page)
-    const points = this.#state
-    this.ids = {
-      find: () => this.#leave(),
-      copyId: (slot, target, at) => this.#copyId(slot, target, at),
-      get size() {
-        return points.points
-      },
-    }
+    this.ids = new IdsOfView(pages, entries, this.#state, (slot) => this.#isFound(slot))
     const ofFilter = this.#ofFilter
     this.attributes = {
       journal: this.#journal,
@@ -91,11 +83,6 @@ export class CollectionView implements SearchedPoints {
 
   get hasEnded(): boolean {
     return this.#state.hasEnded
-  }
-
-  /** Adds the memory of the next page of ids. */
-  addPage(memory: SharedArrayBuffer): void {
-    this.#pages.push(new Uint8Array(memory, 0, memory.byteLength))
   }
 
   /** Returns the number of points; undefined if points must be hidden first. */
@@ -226,7 +213,7 @@ export class CollectionView implements SearchedPoints {
     if (settled !== this.#renewed) records.renew()
     this.#renewed = settled
     const id = new Uint8Array(idBytes)
-    this.#copyId(slot, id, 0)
+    this.ids.copyId(slot, id, 0)
     let record: PointRecord | undefined
     try {
       record = records.read(this.#place, slot, id)
@@ -242,19 +229,68 @@ export class CollectionView implements SearchedPoints {
     throw new NotHere()
   }
 
-  #copyId(slot: number, target: Uint8Array, at: number): void {
-    const number = Math.floor(slot / slotsPerPage)
-    const page = this.#pages[number]
-    if (page === undefined) throw new NotHere()
-    // The first page grows in place.
-    if (page.length < ((slot % slotsPerPage) + 1) * idBytes)
-      this.#pages[number] = new Uint8Array(page.buffer, 0, page.buffer.byteLength)
-    copyPagedId(this.#pages, slot, target, at)
+  /** Whether a visible point is in the slot. */
+  #isFound(slot: number): boolean {
+    const { expiresAtUs = Number.POSITIVE_INFINITY } = this.#record(slot).payload
+    return expiresAtUs > Date.now() * 1000
+  }
+
+  /** Returns the point with this id; undefined if there is none, or only the engine can know. */
+  get(id: string): Point | undefined {
+    const { start } = this
+    try {
+      if (this.#isDue) return undefined
+      const slot = this.ids.find(id)
+      if (!this.index.has(slot)) return undefined
+      const { payload, version } = this.#record(slot)
+      const vector = this.index.read(slot)
+      const touched = new TouchedSlots(this.#journal, start).now()
+      if (touched === undefined || touched.has(slot)) return undefined
+      this.#state.noteRead()
+      return { id, payload, vector, version }
+    } catch (error) {
+      if (error instanceof Changed || error instanceof NotHere || this.hasEnded) return undefined
+      throw error
+    }
   }
 
   close(): void {
     void this.searches.discard(new NotHere())
     this.index.close()
+  }
+}
+
+/** The ids of a collection on a thread that searches by itself. */
+class IdsOfView extends IdTableView {
+  readonly #state: ReadState
+  readonly #isVisible: (slot: number) => boolean
+
+  constructor(
+    pages: readonly SharedArrayBuffer[],
+    entries: readonly SharedArrayBuffer[],
+    state: ReadState,
+    isVisible: (slot: number) => boolean,
+  ) {
+    super(pages, entries)
+    this.#state = state
+    this.#isVisible = isVisible
+  }
+
+  get size(): number {
+    return this.#state.points
+  }
+
+  /** @throws NotHere if no point is found: it may have been missed */
+  override find(id: string): number {
+    const slot = super.find(id)
+    if (slot === -1 || !this.#isVisible(slot)) throw new NotHere()
+    return slot
+  }
+
+  /** @throws NotHere */
+  override copyId(slot: number, target: Uint8Array, at: number): true {
+    if (!super.copyId(slot, target, at)) throw new NotHere()
+    return true
   }
 }
 

@@ -1,14 +1,15 @@
 import { SharedBudget } from '../base/budgets.ts'
 import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { SearchQuery, SearchResults } from '../base/point.ts'
+import type { Point, SearchQuery, SearchResults } from '../base/point.ts'
 import { collectGarbage } from '../base/runtime.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { ReadCall } from '../points/database.ts'
+import { useIdHashKey } from '../points/id-table.ts'
 import { Board } from '../search/board.ts'
 import type { PlannedQuery } from '../search/filter-planner.ts'
 import { PoolState } from '../search/messages.ts'
-import { wantsPayload } from '../search/search-answers.ts'
+import { detailBytes, wantsPayload } from '../search/search-answers.ts'
 import { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
 import { CollectionView, NotHere } from './collection-view.ts'
@@ -43,6 +44,7 @@ export class LocalReads {
   constructor(setup: ReaderSetup, matching: MatchingCall) {
     this.#setup = setup
     this.#mayReadRecords = setup.hasRecords
+    useIdHashKey(setup.idHashKey)
     this.#matching = matching
     this.#results = new SharedBudget({
       max: setup.maxResults,
@@ -90,6 +92,15 @@ export class LocalReads {
     return undefined
   }
 
+  /** See `Database.get`; resolves with undefined if the engine must be asked. */
+  async get(name: string | undefined, id: string, { room }: ReadCall = {}): Promise<Point | undefined> {
+    if (this.#viewOf(name) === undefined) return undefined
+    await this.#openRecords()
+    const point = this.#viewOf(name)?.get(id)
+    if (point !== undefined) room?.add(detailBytes(point))
+    return point
+  }
+
   #viewOf(name: string = defaultCollection): CollectionView | undefined {
     const version = Atomics.load(this.#names, 0)
     if (version !== this.#namesVersion) this.#byName.clear()
@@ -129,7 +140,10 @@ export class LocalReads {
         this.#views.get(message.view)?.index.add(message.segment)
         return
       case 'page':
-        this.#views.get(message.view)?.addPage(message.page)
+        this.#views.get(message.view)?.ids.addPage(message.page)
+        return
+      case 'entries':
+        this.#views.get(message.view)?.ids.setEntries(message.entries, message.partition)
         return
       case 'prepared':
         this.#preparing.shift()!()
@@ -182,12 +196,15 @@ export class LocalReads {
   }
 }
 
-/** Whether a query is near a vector, and does not ask for figures that only the engine has. */
-function isSearchedHere({ vector, profile, words }: SearchQuery): boolean {
-  return typeof vector !== 'string' && profile !== true && words === undefined
+/** Whether a query does not ask for what only the engine has. */
+function isSearchedHere({ vector, filter, profile, words }: SearchQuery): boolean {
+  // The route of a search with a filter depends on the vector.
+  const hasRoute = typeof vector !== 'string' || filter === undefined
+  return hasRoute && profile !== true && words === undefined
 }
 
-function needsRecords({ include }: SearchQuery): boolean {
+function needsRecords({ vector, include }: SearchQuery): boolean {
+  if (typeof vector === 'string') return true
   return include !== undefined && (wantsPayload(include) || include.version)
 }
 

@@ -15,7 +15,7 @@ import type { StoredPlace } from '../storage/store.ts'
  *   ───────────────────                           ───────────────────────────────
  *        <─────────────────────────────── want ── a search in a collection that it does not know
  *   view, or absent ────────────────────────────> attach the collection: state, journal, segments, ids
- *   segment, page ──────────────────────────────> attach more of it
+ *   segment, page, entries ─────────────────────> attach more of it
  *   detach ─────────────────────────────────────> drop everything of it, when the collection has been closed
  *   closeRecords ───────────────────────────────> close LMDB's file, and leave records to the engine from then on
  *        <────────────────────── recordsClosed ──
@@ -31,6 +31,12 @@ export type ToReader =
   | { readonly kind: 'absent'; readonly name: string }
   | { readonly kind: 'segment'; readonly view: number; readonly segment: SegmentHandle }
   | { readonly kind: 'page'; readonly view: number; readonly page: SharedArrayBuffer }
+  | {
+      readonly kind: 'entries'
+      readonly view: number
+      readonly entries: SharedArrayBuffer
+      readonly partition: number
+    }
   | { readonly kind: 'detach'; readonly view: number }
   | { readonly kind: 'closeRecords' }
   /** The answer to the oldest `prepare`. */
@@ -57,6 +63,7 @@ interface ViewMessage {
   readonly layout: SegmentLayout
   readonly segments: readonly SegmentHandle[]
   readonly pages: readonly SharedArrayBuffer[]
+  readonly entries: readonly SharedArrayBuffer[]
   readonly place: StoredPlace
 }
 
@@ -70,6 +77,8 @@ export interface ReaderSetup {
   readonly names: SharedArrayBuffer
   readonly maxResults: number
   readonly maxDetailBytes: number
+  /** See `idHashKey`. */
+  readonly idHashKey: Uint32Array
   /** Whether records can be read from LMDB's file. */
   readonly hasRecords: boolean
   readonly submitter: SubmitterSetup

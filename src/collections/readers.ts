@@ -1,6 +1,7 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { defaultCollection } from '../base/collection.ts'
 import { distanceMetrics } from '../base/point.ts'
+import { idHashKey } from '../points/id-table.ts'
 import type { SearchExecutor } from '../search/executor.ts'
 import type { Collection } from './collection.ts'
 import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
@@ -57,7 +58,8 @@ export class Readers implements Disposable {
     const names = this.#names.buffer
     const submitter = executor.addOwner(1 + number)
     const lane = firstLane + number
-    return { ...options, port, lane, names, hasRecords: this.#hasRecords, submitter }
+    const hasRecords = this.#hasRecords
+    return { ...options, idHashKey: idHashKey(), port, lane, names, hasRecords, submitter }
   }
 
   /** Resolves when no other thread has the file of records open any more, nor will open it. */
@@ -142,6 +144,7 @@ class Viewed {
       this.#pages.push(page)
       this.toAll({ kind: 'page', view, page })
     })
+    table.ids.onEntries((entries, partition) => this.toAll({ kind: 'entries', view, entries, partition }))
     this.update()
   }
 
@@ -151,7 +154,9 @@ class Viewed {
     const memory = { state: readState.buffer, journal: attributes.journal.buffer, layout }
     const { place } = this.#collection
     const { view, index } = this
-    post(port, { kind: 'view', name, names, view, index, ...memory, segments, pages: this.#pages, place })
+    const { entries } = table.ids
+    const ids = { pages: this.#pages, entries }
+    post(port, { kind: 'view', name, names, view, index, ...memory, segments, ...ids, place })
     this.ports.add(port)
   }
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { newId } from '../base/new-ids.ts'
-import { IdTable } from './id-table.ts'
+import { IdTable, IdTableView } from './id-table.ts'
 
 describe('IdTable', () => {
   it('finds every id that was set, in either case, and none that was not', () => {
@@ -21,6 +21,29 @@ describe('IdTable', () => {
     assert.deepEqual([copied[4], copied[5 + idBytes]], [0, 0], 'an id is 16 bytes and no more')
     assert.equal(table.find(ids[123]!.toUpperCase()), 123)
     assert.equal(table.find(newId()), -1)
+  })
+
+  it('is known to a view that hears of its memory, from any time on', () => {
+    for (const known of [1, 3000, 20_000]) {
+      const table = new IdTable()
+      const ids = Array.from({ length: 70_000 }, newId)
+      const setTo = (from: number, to: number): void => {
+        for (let slot = from; slot < to; slot += 1) table.set(slot, idToBytes(ids[slot]!))
+      }
+      setTo(0, known)
+      const view = new IdTableView([], table.entries)
+      table.onPage((page) => view.addPage(page))
+      table.onEntries((entries, partition) => view.setEntries(entries, partition))
+      setTo(known, ids.length)
+      table.delete(7)
+      const copied = Buffer.alloc(idBytes)
+      for (const [slot, id] of ids.entries()) {
+        assert.equal(view.find(id), slot === 7 ? -1 : slot)
+        assert.ok(view.copyId(slot, copied, 0))
+        assert.equal(idFromBytes(copied, 0), id)
+      }
+      assert.equal(view.find(newId()), -1)
+    }
   })
 
   it('agrees with a Map through any run of sets and deletes', () => {

@@ -20,10 +20,18 @@ export class IdTable {
   readonly #memory = new MemoryCount()
   readonly #slots: HashedNumbers
   readonly #listeners: ((memory: SharedArrayBuffer) => void)[] = []
+  readonly #entryListeners: ((memory: SharedArrayBuffer, partition: number) => void)[] = []
 
   /** @param expected the number of ids that will be set soon; the table then need not grow for them */
   constructor(expected = 0) {
-    this.#slots = new HashedNumbers(this.#memory, (slot) => this.#hashOf(slot), expected)
+    this.#slots = new HashedNumbers(
+      this.#memory,
+      (slot) => this.#hashOf(slot),
+      expected,
+      ({ buffer }, partition) => {
+        for (const listener of this.#entryListeners) listener(buffer as SharedArrayBuffer, partition)
+      },
+    )
   }
 
   /** The number of ids in the table. */
@@ -53,6 +61,16 @@ export class IdTable {
   onPage(listener: (memory: SharedArrayBuffer) => void): void {
     for (const { buffer } of this.#pages) listener(buffer)
     this.#listeners.push(listener)
+  }
+
+  /** The memory of the entries by which slots are found, in partitions: see `HashedNumbers`. */
+  get entries(): readonly SharedArrayBuffer[] {
+    return this.#slots.entries.map(({ buffer }) => buffer as SharedArrayBuffer)
+  }
+
+  /** Calls `listener` with the memory of each partition that gets other entries. */
+  onEntries(listener: (memory: SharedArrayBuffer, partition: number) => void): void {
+    this.#entryListeners.push(listener)
   }
 
   #add(page: Page): void {
@@ -85,14 +103,7 @@ export class IdTable {
   /** Returns the slot of the 16-byte id at an offset, or -1. */
   findBytes(bytes: Uint8Array, at: number): number {
     const hash = hashId(bytes, at)
-    const entries = this.#slots.entriesOf(hash)
-    const mask = entries.length - 1
-    let position = hash & mask
-    while (entries[position] !== 0) {
-      if (this.#hasId(entries[position]! - 1, bytes, at)) return entries[position]! - 1
-      position = (position + 1) & mask
-    }
-    return -1
+    return findIn(this.#slots.entriesOf(hash), hash, this.#pages, bytes, at)
   }
 
   /** The longest run of entries that a lookup may have to probe. For tests. */
@@ -120,17 +131,80 @@ export class IdTable {
     this.#slots.delete(slot, this.#hashOf(slot))
   }
 
-  #hasId(slot: number, id: Uint8Array, at: number): boolean {
-    const page = this.#pages[Math.floor(slot / slotsPerPage)]!
-    const offset = (slot % slotsPerPage) * idBytes
-    for (let index = 0; index < idBytes; index += 1) {
-      if (page[offset + index] !== id[at + index]) return false
-    }
+  #hashOf(slot: number): number {
+    return hashId(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
+  }
+}
+
+/** Returns the slot of an id among the entries of its partition, or -1. */
+function findIn(entries: Uint32Array, hash: number, pages: IdPages, id: Uint8Array, at: number): number {
+  const mask = entries.length - 1
+  let position = hash & mask
+  while (entries[position] !== 0) {
+    if (hasId(pages, entries[position]! - 1, id, at)) return entries[position]! - 1
+    position = (position + 1) & mask
+  }
+  return -1
+}
+
+function hasId(pages: IdPages, slot: number, id: Uint8Array, at: number): boolean {
+  const page = pages[Math.floor(slot / slotsPerPage)]
+  // Only another thread can know an entry before the page.
+  if (page === undefined) return false
+  const offset = (slot % slotsPerPage) * idBytes
+  for (let index = 0; index < idBytes; index += 1) {
+    if (page[offset + index] !== id[at + index]) return false
+  }
+  return true
+}
+
+/**
+ * An id table on another thread than its own. Finds most ids that are in the table: while it changes, one can be
+ * missed, or found although it has just left.
+ */
+export class IdTableView {
+  readonly #pages: Page[] = []
+  readonly #entries: Uint32Array[]
+
+  constructor(pages: readonly SharedArrayBuffer[], entries: readonly SharedArrayBuffer[]) {
+    for (const page of pages) this.addPage(page)
+    this.#entries = entries.map((memory) => new Uint32Array(memory))
+  }
+
+  addPage(memory: SharedArrayBuffer): void {
+    this.#pages.push(new Uint8Array(memory, 0, memory.byteLength))
+  }
+
+  /** Call when a partition has other entries. */
+  setEntries(memory: SharedArrayBuffer, partition: number): void {
+    this.#entries[partition] = new Uint32Array(memory)
+  }
+
+  /** Returns the slot of a well-formed id, or -1. */
+  find(id: string): number {
+    const bytes = idToBytes(id)
+    const hash = hashId(bytes, 0)
+    const entries = this.#entries[this.#entries.length === 1 ? 0 : hash >>> 24]
+    // While the table is divided, partitions become known one by one.
+    if (entries === undefined) return -1
+    this.#growFirst()
+    return findIn(entries, hash, this.#pages, bytes, 0)
+  }
+
+  /** Copies the id of a slot; returns false if its page is not known here yet. */
+  copyId(slot: number, target: Uint8Array, at: number): boolean {
+    if (slot < slotsPerPage) this.#growFirst()
+    const page = this.#pages[Math.floor(slot / slotsPerPage)]
+    if (page === undefined || page.length < ((slot % slotsPerPage) + 1) * idBytes) return false
+    copyPagedId(this.#pages, slot, target, at)
     return true
   }
 
-  #hashOf(slot: number): number {
-    return hashId(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
+  /** The first page grows in place. */
+  #growFirst(): void {
+    const [first] = this.#pages
+    if (first !== undefined && first.length < first.buffer.byteLength)
+      this.#pages[0] = new Uint8Array(first.buffer, 0, first.buffer.byteLength)
   }
 }
 
@@ -182,4 +256,13 @@ function hashId(id: Uint8Array, offset: number): number {
   return hash >>> 0
 }
 
-const words = randomFillSync(new Uint32Array(idBytes * 256))
+let words = randomFillSync(new Uint32Array(idBytes * 256))
+
+/** The key of the hash, which all threads that find ids in one table need. */
+export function idHashKey(): Uint32Array {
+  return words
+}
+
+export function useIdHashKey(key: Uint32Array): void {
+  words = key as typeof words
+}

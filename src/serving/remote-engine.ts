@@ -2,7 +2,7 @@ import type { ApiContext, Call, Collections, Database, Lease } from '../api/call
 import type { OperationName } from '../api/operations.ts'
 import { type SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { SearchResults } from '../base/point.ts'
+import type { Point, SearchResults } from '../base/point.ts'
 import type { LocalReads } from '../collections/local-reads.ts'
 import type { Embedding, Embeddings } from '../embeddings/embeddings.ts'
 import { databaseMethods, type KnownCollection, type RemoteSnapshot } from './engine-calls.ts'
@@ -107,8 +107,12 @@ function remoteDatabase(
   const count: Database['count'] = async (filter, signal) =>
     (filter === undefined ? reads.count(name) : undefined) ??
     ((await line.ask('database', name, 'count', [filter, signal])) as number)
+  const get: Database['get'] = async (id, call) =>
+    (await reads.get(name, id, call)) ??
+    ((await line.ask('database', name, 'get', [id, call])) as Point | undefined)
   const database = {
     ...Object.fromEntries(methods),
+    get,
     search,
     count,
     get nowUs() {
