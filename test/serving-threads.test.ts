@@ -230,6 +230,8 @@ describe('a service on several threads', () => {
       assert.deepEqual(JSON.parse((await http.answer()).body), hit)
       assert.equal(got, 0)
       assert.equal(searched, engineSearches)
+      const plans = 'vicinal_filtered_searches{plan="scan"}'
+      assert.equal(await figureOf(service, plans), 2)
     } finally {
       CollectionSearch.prototype.search = search
       Collection.prototype.get = get

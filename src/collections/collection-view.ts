@@ -8,11 +8,12 @@ import { inTurns } from '../base/turns.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
 import { IndexView } from '../index/index-view.ts'
 import { isCheaperThanScan } from '../index/routes.ts'
+import { type FilteredPlanCounts, filteredPlanNames } from '../points/collection-stats.ts'
 import type { ReadCall } from '../points/database.ts'
 import { IdTableView } from '../points/id-table.ts'
 import { ReadState } from '../points/read-state.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
-import type { PlannedQuery } from '../search/filter-planner.ts'
+import { noPlanCounts, type PlannedQuery } from '../search/filter-planner.ts'
 import { IndexSearches } from '../search/index-searches.ts'
 import { TouchedSlots } from '../search/one-moment.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
@@ -36,6 +37,8 @@ export class CollectionView implements SearchedPoints {
   readonly #records: () => StoredRecords | undefined
   /** The settled position up to which records can be read. */
   #renewed = -1
+  /** The plans of searches that the engine knows of. */
+  #counted: FilteredPlanCounts = noPlanCounts()
   readonly #search: CollectionSearch
   /** The touched slots that were measured since a search began. */
   #measured = 0
@@ -117,13 +120,23 @@ export class CollectionView implements SearchedPoints {
       },
     }
     try {
-      return await this.#search.search(queries, { signal, room: counted })
+      const results = await this.#search.search(queries, { signal, room: counted })
+      if (queries.some(({ filter }) => filter !== undefined)) this.#countPlans()
+      return results
     } catch (error) {
       // What was read is dropped.
       if (error instanceof Changed || error instanceof NotHere) room?.add(-bytes)
       if (error instanceof Changed) return undefined
       throw error
     }
+  }
+
+  #countPlans(): void {
+    const counts = { ...this.searches.filteredPlans }
+    const added = { ...counts }
+    for (const name of filteredPlanNames) added[name] -= this.#counted[name]
+    this.#counted = counts
+    this.#state.addPlans(added)
   }
 
   /** Whether searches take no longer than a turn of the event loop should. */

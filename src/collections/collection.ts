@@ -8,7 +8,11 @@ import type { Metric, NewPoint, Patch, Payload, Point, SearchQuery, SearchResult
 import { inTurns } from '../base/turns.ts'
 import { Indexer } from '../graphs/indexer.ts'
 import { newFilterId } from '../index/slot-filter.ts'
-import type { CollectionStats } from '../points/collection-stats.ts'
+import {
+  type CollectionStats,
+  type FilteredPlanCounts,
+  filteredPlanNames,
+} from '../points/collection-stats.ts'
 import type {
   ChangeByFilter,
   Database,
@@ -241,8 +245,17 @@ export class Collection implements Database, AsyncDisposable {
       distanceSources: this.#indexer.distanceSources,
       plans: this.#indexer.plans,
       filteredRecalls: this.#indexer.filteredRecalls,
-      filteredPlans: searches?.filteredPlans ?? noPlanCounts(),
+      filteredPlans: this.#filteredPlans,
     }
+  }
+
+  /** Those of this thread and of the threads that search by themselves. */
+  get #filteredPlans(): FilteredPlanCounts {
+    const { searches, readState } = this.livePoints
+    const counts = { ...(searches?.filteredPlans ?? noPlanCounts()) }
+    const { plans } = readState
+    for (const name of filteredPlanNames) counts[name] += plans[name]
+    return counts
   }
 
   insert(

@@ -51,7 +51,8 @@ export interface BinRecall {
 export type GraphDistanceSource = DistanceSource | 'nothing' | undefined
 
 /** How a search with a filter was carried out. */
-export type FilteredPlanName = 'scan' | 'code_scan' | 'walk' | 'walk_and_scan'
+export type FilteredPlanName = (typeof filteredPlanNames)[number]
+export const filteredPlanNames = ['scan', 'code_scan', 'walk', 'walk_and_scan'] as const
 
 /** The number of searches with a filter, by how they were carried out. */
 export type FilteredPlanCounts = Readonly<Record<FilteredPlanName, number>>

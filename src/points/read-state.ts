@@ -1,11 +1,12 @@
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { Route } from '../index/routes.ts'
+import { type FilteredPlanCounts, filteredPlanNames } from './collection-stats.ts'
 
 /**
  * What threads that read a collection must know of it at any time, in shared memory. Only the main thread writes, except
- * for the two words about reads. Points and segments are as of the last settled position of the journal (change-journal.ts).
+ * for the words about reads. Points and segments are as of the last settled position of the journal (change-journal.ts).
  *
- *   ├ next expiry, sequence (i64) ┼ points, segments, ended, reads, asked, route of each metric (i32) ┤
+ *   ├ next expiry, sequence (i64) ┼ points, segments, ended, reads, asked, plans, route of each metric (i32) ┤
  *
  *   route: 0 for the exact scan, otherwise 1 + graph + 16 x distance kind + 4096 x ef multiplier
  */
@@ -77,6 +78,22 @@ export class ReadState {
     return Atomics.load(this.#words, word.reads)
   }
 
+  /** Reading threads: counts searches with a filter, by how they were carried out. */
+  addPlans(added: FilteredPlanCounts): void {
+    for (const [at, name] of filteredPlanNames.entries()) {
+      if (added[name] > 0) Atomics.add(this.#words, word.plans + at, added[name])
+    }
+  }
+
+  /** How many such searches there were, each modulo 2^32. */
+  get plans(): FilteredPlanCounts {
+    const counts = filteredPlanNames.map((name, at) => [
+      name,
+      Atomics.load(this.#words, word.plans + at) >>> 0,
+    ])
+    return Object.fromEntries(counts) as FilteredPlanCounts
+  }
+
   setRoute(metric: Metric, route: Route | undefined): void {
     const packed =
       route === undefined ? 0 : 1 + route.graph + 16 * route.distanceKind + 4096 * route.efMultiplier
@@ -99,5 +116,5 @@ export class ReadState {
   }
 }
 
-const word = { points: 0, segments: 1, ended: 2, reads: 3, asked: 4, routes: 5 } as const
+const word = { points: 0, segments: 1, ended: 2, reads: 3, asked: 4, plans: 5, routes: 9 } as const
 const neverUs = 2n ** 62n
