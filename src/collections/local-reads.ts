@@ -23,6 +23,7 @@ import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-m
 export class LocalReads {
   readonly #setup: ReaderSetup
   readonly #matching: MatchingCall
+  /** Of this thread alone: a search here runs to its end before the next one begins, unless it waits for a filter. */
   readonly #results: SharedBudget
   readonly #queries: SharedBudget
   readonly #submitter: Submitter
