@@ -36,6 +36,8 @@ const budgets: Readonly<Record<string, number>> = {
   'test/hard/reproductions.test.ts': 24,
   'test/model.test.ts': 22,
   'test/serving.test.ts': 14,
+  // Thirty threads that load all of the transports.
+  'test/serving-threads.test.ts': 15,
   // Real processes, which are killed, or whose disk fails; many stores that are opened one after the other.
   'test/cli.test.ts': 25,
   'test/snapshot.test.ts': 26,

@@ -81,7 +81,7 @@ describe('a service on several threads', () => {
     const stored = (): string[] => inserters.flatMap((each) => each.stored)
     const runs = inserters.map((each) => each.run(portOf(service)))
     try {
-      for (let round = 1; round <= 4; round += 1) {
+      for (let round = 1; round <= 2; round += 1) {
         const before = stored().length
         await until(() => stored().length >= before + 100)
         const [victim] = running
@@ -265,7 +265,7 @@ describe('a service on several threads', () => {
     let answers = 0
     const read = async (): Promise<void> => {
       using http = await RawHttp.open(portOf(service))
-      for (; answers < 600; answers += 1) {
+      for (; answers < 400; answers += 1) {
         const before = new Map(acknowledged)
         // All points, or the nearest few.
         const limit = answers % 2 === 0 ? ids.length : 3
