@@ -200,22 +200,23 @@ describe('a service under many concurrent requests', () => {
     const most = 40
     await restart({ maxQueuedQueries: most })
     const outcomes = new Map<string, number>()
-    const search = async (client: VectorClient, query: ContractQuery): Promise<void> => {
-      const outcome = await client.search(query).then(
+    // A thread that serves answers a single search at once, so that only batches wait.
+    const search = async (client: VectorClient, batch: readonly ContractQuery[]): Promise<void> => {
+      const outcome = await client.searchBatch(batch).then(
         () => 'ok',
         (error: { reason?: string }) => String(error.reason),
       )
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
     }
-    const queries = queriesOf(10 * most)
-    const flood = transports.flatMap((transport) => queries.map((query) => search(clients[transport], query)))
+    const batches = Array.from({ length: most }, (_, at) => queriesOf(10, 10 * at))
+    const flood = transports.flatMap((transport) => batches.map((batch) => search(clients[transport], batch)))
     for (let check = 0; check < 5; check += 1) {
       const health = await fetch(`${service.httpUrl}/health`)
       assert.deepEqual([health.status, await health.text()], [200, 'OK'])
     }
     await Promise.all(flood)
     assert.deepEqual([...outcomes.keys()].sort(), ['ok', 'overloaded'])
-    assert.ok(outcomes.get('ok')! >= most, `${outcomes.get('ok')} of ${flood.length} were answered`)
+    assert.ok(outcomes.get('ok')! >= most / 10, `${outcomes.get('ok')} of ${flood.length} were answered`)
     assert.equal(await queued(), 0)
   })
 
