@@ -5,7 +5,7 @@ export interface SpellableIds {
   /** How many there are. */
   readonly total: number
   /** Writes the 36 ASCII characters of an id to `target` at `at`. Ids are numbered from 0. */
-  spell(number: number, target: Buffer, at: number): void
+  spell(number: number, target: Uint8Array, at: number): void
 }
 
 /**
@@ -80,7 +80,7 @@ export class IdLists implements SpellableIds {
     return this.endOf(list) - this.startOf(list)
   }
 
-  spell(number: number, target: Buffer, at: number): void {
+  spell(number: number, target: Uint8Array, at: number): void {
     spellId(this.bytes, number * idBytes, target, at)
   }
 
@@ -106,8 +106,9 @@ export class IdTexts implements SpellableIds {
     return this.#ids.length
   }
 
-  spell(number: number, target: Buffer, at: number): void {
-    target.write(this.#ids[number]!, at, 'latin1')
+  spell(number: number, target: Uint8Array, at: number): void {
+    const id = this.#ids[number]!
+    for (let index = 0; index < id.length; index += 1) target[at + index] = id.charCodeAt(index)
   }
 }
 

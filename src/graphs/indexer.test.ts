@@ -118,14 +118,15 @@ describe(`the graph, seed ${seed}`, () => {
     await using fixture = new IndexFixture(64)
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
-    const asked = [...fixture.points].filter((_, index) => index % 30 === 0)
+    const asked = [...fixture.points].filter((_, index) => index % 10 === 0)
     const queries = asked.map(([, vector]) => vector)
     for (const metric of distanceMetrics) {
       const found = await fixture.search(queries, metric)
       const missed = asked.filter(([slot], query) => found[query]![0]!.slot !== slot)
-      // The recall target allows 2 of 100 to be missed; a route that cannot serve its metric would miss most.
+      // The recall target allows 6 of 300 to be missed on average, and with chance more than 15 once in a thousand
+      // runs. A route that cannot serve its metric would miss most.
       assert.ok(
-        missed.length <= 4,
+        missed.length <= 15,
         `${missed.length} missed, ${metric}, ${JSON.stringify(fixture.indexer.plans[metric])}`,
       )
     }

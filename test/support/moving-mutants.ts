@@ -8,6 +8,8 @@ import type { Mutant } from './cluster-mutants.ts'
 /** Like `shardMutants`, for nodes to which partitions move. */
 export const movingMutants: Readonly<Record<string, Mutant>> = {
   'a node has a partition before what has changed meanwhile has come': {
+    // Nodes that differ may never settle.
+    settleMs: 10_000,
     foundBy: /^(audits of|the points of|the digest of|the answer of|a \w+ read of)/,
     mutate(simulated) {
       const { main, node } = simulated.up

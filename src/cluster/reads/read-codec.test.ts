@@ -24,7 +24,14 @@ import {
 const ids = ['00112233-4455-6677-8899-aabbccddeeff', 'ff112233-4455-6677-8899-aabbccddeeff'] as const
 const head = { collection: 'docs', position: 2 ** 40, partitions: PartitionSet.of([3, 255]) }
 const payload = { contentType: 'Image', content: 'ä', attributes: new Map([['a', 1]]) } as const
-const flags = { distance: true, payload: false, vector: true, version: false }
+const flags = {
+  distance: true,
+  payload: false,
+  vector: true,
+  version: false,
+  scores: false,
+  highlight: false,
+}
 const includes: readonly Include[] = [
   { ...flags, attributes: 'all' },
   { ...flags, attributes: undefined },
