@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TypeVar
 from urllib.request import urlopen
 
-from real_service import TREE, Service
+from real_service import TREE, Service, command
 
 Value = TypeVar("Value")
 
@@ -53,6 +53,7 @@ class LogServer:
         with (folder / "output").open("wb") as output:
             self._process = subprocess.Popen([self._program, "-c", configuration], stderr=output)
         self._ports = until(lambda: self._ports_in(folder), "the log server reports its ports")
+        command("cluster", "found", **self._settings)
         return self
 
     def __exit__(
@@ -62,14 +63,16 @@ class LogServer:
         self._process.wait()
 
     def node(self, name: str) -> Service:
-        """A node. The first one that is started creates the cluster."""
-        return Service(
-            self._directory / name,
-            CLUSTER_NATS_URL=f"{self._ports['nats'][0]},{self._ports['monitoring'][0]}",
-            CLUSTER_NODE_NAME=name,
-            CLUSTER_REPLICAS="1",
-            CLUSTER_LOG_BYTES="1G",
-        )
+        """A node of the cluster."""
+        return Service(self._directory / name, CLUSTER_NODE_NAME=name, **self._settings)
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        return {
+            "CLUSTER_NATS_URL": f"{self._ports['nats'][0]},{self._ports['monitoring'][0]}",
+            "CLUSTER_REPLICAS": "1",
+            "CLUSTER_LOG_BYTES": "1G",
+        }
 
     def _ports_in(self, folder: Path) -> dict[str, list[str]] | None:
         assert self._process.poll() is None, (folder / "output").read_text()

@@ -13,6 +13,16 @@ TREE = Path(os.environ.get("VICINAL_TREE", Path(__file__).parents[3]))
 """The root of the repository."""
 
 API_KEY = "a-key-for-tests"
+READY_SECONDS = 120
+
+
+PROGRAM = [TREE / "node_modules/.bin/node", TREE / "src/cli/main.ts"]
+"""The command `vicinal`."""
+
+
+def command(*arguments: str, **settings: str) -> None:
+    """Run a command of the service's command line, which must succeed."""
+    subprocess.run([*PROGRAM, *arguments], env={**os.environ, **settings}, check=True, timeout=60)
 
 
 class Service:
@@ -26,7 +36,7 @@ class Service:
 
     def __enter__(self) -> Service:
         self._process = subprocess.Popen(
-            [TREE / "node_modules/.bin/node", TREE / "src/cli/main.ts", "serve"],
+            [*PROGRAM, "serve"],
             stdout=subprocess.PIPE,
             text=True,
             env={
@@ -43,6 +53,9 @@ class Service:
         )
         assert self._process.stdout is not None
         lines = []
+        # A service that is never ready must not let the tests wait for ever.
+        watch = threading.Timer(READY_SECONDS, self._process.kill)
+        watch.start()
         for line in self._process.stdout:
             lines.append(line)
             entry = json.loads(line)
@@ -52,10 +65,12 @@ class Service:
                 case "gRPC listens":
                     self.grpc_url = f"grpc://localhost:{entry['port']}"
                 case "ready":
+                    watch.cancel()
                     # Discards the log from now on: a full pipe would block the service.
                     self._reader = threading.Thread(target=self._process.stdout.read, daemon=True)
                     self._reader.start()
                     return self
+        watch.cancel()
         raise AssertionError("the service ended before it was ready:\n" + "".join(lines))
 
     def __exit__(
