@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, openSync, renameSync, writeSync } from 'node:fs'
+import { closeSync, fsyncSync, openSync, renameSync, statSync, writeSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -92,3 +92,35 @@ export function headerOf<Header>({ bytes, crc }: Head, text: Uint8Array): Header
 
 /** More than any header has; a damaged head must not reserve gigabytes. */
 const headerBytesMax = 16 * 1024 * 1024
+
+/** Identifies what files contain without reading them: it differs after any change of one of them. */
+export function versionOfFiles(paths: readonly string[]): string {
+  return paths
+    .map((path) => {
+      const stats = statSync(path, { throwIfNoEntry: false })
+      if (stats === undefined) return ''
+      const { dev, ino, size, mode, mtimeMs, ctimeMs } = stats
+      return [dev, ino, size, mode, mtimeMs, ctimeMs].join(' ')
+    })
+    .join()
+}
+
+/**
+ * Calls `onChange` within a second after each change of files.
+ *
+ * @param version of the files as they were last read
+ * @returns a function that ends that
+ */
+export function watchFiles(paths: readonly string[], version: string, onChange: () => void): () => void {
+  let last = version
+  const look = (): void => {
+    const now = versionOfFiles(paths)
+    if (now === last) return
+    last = now
+    onChange()
+  }
+  const timer = setInterval(look, watchMs).unref()
+  return () => clearInterval(timer)
+}
+
+const watchMs = 1000

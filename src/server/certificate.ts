@@ -1,7 +1,8 @@
 import { X509Certificate } from 'node:crypto'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createSecureContext, type Server, type TlsOptions } from 'node:tls'
+import { versionOfFiles, watchFiles } from '../base/files.ts'
 import type { Logger } from '../base/log.ts'
 
 /**
@@ -12,9 +13,9 @@ export class ServerCertificate {
   readonly #directory: string
   readonly #logger: Logger
   readonly #servers = new Set<Server>()
-  readonly #timer: NodeJS.Timeout
+  /** Ends the watch over the files. */
+  readonly close: () => void
   #files: CertificateFiles
-  #version: string
 
   /**
    * Returns undefined if there is none.
@@ -30,9 +31,10 @@ export class ServerCertificate {
   private constructor(directory: string, logger: Logger) {
     this.#directory = directory
     this.#logger = logger
-    this.#version = versionOf(directory)
+    const paths = [certificateFile, keyFile, clientsFile].map((name) => join(directory, name))
+    const version = versionOfFiles(paths)
     this.#files = readFiles(directory)
-    this.#timer = setInterval(() => this.#look(), intervalMs).unref()
+    this.close = watchFiles(paths, version, () => this.#renew())
   }
 
   /**
@@ -57,14 +59,7 @@ export class ServerCertificate {
     server.once('close', () => this.#servers.delete(server))
   }
 
-  close(): void {
-    clearInterval(this.#timer)
-  }
-
-  #look(): void {
-    const version = versionOf(this.#directory)
-    if (version === this.#version) return
-    this.#version = version
+  #renew(): void {
     const directory = this.#directory
     try {
       const files = readFiles(directory)
@@ -96,7 +91,6 @@ const certificateFile = 'tls.crt'
 const keyFile = 'tls.key'
 const clientsFile = 'clients.crt'
 
-const intervalMs = 1000
 /** Also the longest time for which a client that never completes its handshake can delay a stop. */
 const handshakeMs = 5000
 
@@ -128,14 +122,4 @@ function readFiles(directory: string): CertificateFiles {
 function refuseExpired({ subject, validTo, validToDate }: X509Certificate): void {
   if (validToDate.getTime() > Date.now()) return
   throw new Error(`the certificate of ${subject.replaceAll('\n', ', ')} ended on ${validTo}`)
-}
-
-/** Changes when any of the files does. */
-function versionOf(directory: string): string {
-  return [certificateFile, keyFile, clientsFile]
-    .map((name) => {
-      const stats = statSync(join(directory, name), { throwIfNoEntry: false })
-      return stats === undefined ? '' : `${stats.mtimeMs} ${stats.size} ${stats.ino}`
-    })
-    .join()
 }

@@ -1,7 +1,7 @@
-import { closeSync, fstatSync, openSync, readFileSync, type Stats, statSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { chmod, open, readFile, rename } from 'node:fs/promises'
 import { type ApiKey, apiKeyPath, newApiKey, type Role, roles, unusedApiKeyPath } from '../../base/api-key.ts'
-import { syncDirectoryAsync } from '../../base/files.ts'
+import { syncDirectoryAsync, versionOfFiles, watchFiles } from '../../base/files.ts'
 
 /** A file of keys as it was read. */
 interface KeysFile {
@@ -21,6 +21,8 @@ interface KeysFile {
  * @throws Error that names the file, the line and the fault, but never a key
  */
 export function readKeysFile(path: string): KeysFile {
+  // Before the file is read: a change in between is noticed afterwards.
+  const version = versionOfFiles([path])
   const file = opened(path)
   try {
     const stats = fstatSync(file)
@@ -33,7 +35,7 @@ export function readKeysFile(path: string): KeysFile {
     if (stats.size > bytesMax) {
       throw new Error(`${path} (API_KEYS_FILE) has ${stats.size} bytes, the maximum is ${bytesMax}`)
     }
-    return { keys: keysIn(readFileSync(file, 'utf8'), path), version: versionOf(stats) }
+    return { keys: keysIn(readFileSync(file, 'utf8'), path), version }
   } finally {
     closeSync(file)
   }
@@ -57,25 +59,14 @@ export function watchKeysFile(
   onKeys: (keys: readonly ApiKey[]) => void,
   onFault: (error: unknown) => void,
 ): () => void {
-  let version = first.version
-  const look = (): void => {
-    const stats = statSync(path, { throwIfNoEntry: false })
-    const now = stats === undefined ? '' : versionOf(stats)
-    if (now === version) return
-    version = now
+  return watchFiles([path], first.version, () => {
     try {
-      const file = readKeysFile(path)
-      version = file.version
-      onKeys(file.keys)
+      onKeys(readKeysFile(path).keys)
     } catch (error) {
       onFault(error)
     }
-  }
-  const timer = setInterval(look, intervalMs).unref()
-  return () => clearInterval(timer)
+  })
 }
-
-const intervalMs = 1000
 
 /** Limited because every call compares all keys. */
 const keysMax = 100
@@ -106,10 +97,6 @@ function keysIn(text: string, path: string): ApiKey[] {
 
 function isRole(text: string): text is Role {
   return roles.some((role) => role === text)
-}
-
-function versionOf({ dev, ino, size, mode, mtimeMs, ctimeMs }: Stats): string {
-  return [dev, ino, size, mode, mtimeMs, ctimeMs].join(' ')
 }
 
 interface ApiKeyFile {
