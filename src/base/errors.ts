@@ -39,7 +39,7 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   collection_not_found: { grpc: 5, http: 404 },
   already_exists: { grpc: 6, http: 409 },
   precondition_failed: { grpc: 9, http: 412 },
-  cursor_expired: { grpc: 9, http: 410 },
+  cursor_expired: { grpc: 10, http: 410 },
   route_not_found: { grpc: 12, http: 404 },
   method_not_allowed: { grpc: 12, http: 405 },
   unsupported_media_type: { grpc: 3, http: 415 },

@@ -102,7 +102,7 @@ class CursorExpiredError(VicinalError):
 
     reason = "cursor_expired"
     http_status = 410
-    grpc_code = 9
+    grpc_code = 10
 
 
 class RequestTooLargeError(VicinalError):
