@@ -1,7 +1,7 @@
 import type { ApiContext, CollectionStats } from './api/call.ts'
 import { SlowRequests } from './api/slow-requests.ts'
 import { RefusedKeys } from './base/api-key.ts'
-import { type BodyBudgets, ClaimCounts, createBodyBudgets } from './base/budgets.ts'
+import { type BodyBudgets, type BodyMemory, bodyMemory, createBodyBudgets } from './base/budgets.ts'
 import { defaultCollection } from './base/collection.ts'
 import { DatabaseError, type WritesBlocked } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
@@ -29,7 +29,7 @@ import { readinessOf } from './service/readiness.ts'
 import { mainIndexDirectory } from './service/stored-data.ts'
 import { registerSystem, registerTransports } from './service/system-metrics.ts'
 import { SharedState } from './serving/shared-state.ts'
-import { countsOf, engineThread, servingThreadsOf, type ThreadCounts } from './serving/thread-setup.ts'
+import { engineThread, servingThreadsOf, type ThreadCounts } from './serving/thread-setup.ts'
 import type { StoreOptions } from './storage/data-store.ts'
 import { damageIn } from './storage/files/data-directory.ts'
 import type { Ports, Transports } from './transports.ts'
@@ -125,11 +125,8 @@ async function assemble(
     return data.loaded
   }
   let transports: Transports | undefined
-  const counts = {
-    requests: ClaimCounts.memory(1 + threads.max),
-    answers: ClaimCounts.memory(1 + threads.max),
-  }
-  const budgets = createBodyBudgets(config, countsOf(counts, engineThread))
+  const bodies = bodyMemory(1 + threads.max)
+  const budgets = createBodyBudgets(config, bodies, engineThread)
   const cluster = await clusterOf(config, {
     logger,
     openLog,
@@ -154,7 +151,7 @@ async function assemble(
     refusedKeys: new RefusedKeys(logger),
     readiness: () => readinessOf(data, cluster, writesBlocked),
     threads,
-    counts,
+    bodies,
     state: new SharedState(),
     embeddings: createEmbedder(config, metrics, logger),
     cluster,
@@ -270,7 +267,7 @@ interface TransportParts {
   readonly threads: ThreadCounts
   readonly readers: Readers
   /** What serving threads share. */
-  readonly counts: { readonly requests: SharedArrayBuffer; readonly answers: SharedArrayBuffer }
+  readonly bodies: BodyMemory
   readonly state: SharedState
 }
 

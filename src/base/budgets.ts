@@ -5,13 +5,14 @@ interface ByteBudgetOptions {
   /** For the error message: what is held, and the setting that `maxBytes` comes from. */
   readonly what: string
   readonly setting: string
-  /** Where the claims of several threads are counted together. */
-  readonly counts?: ClaimCounts
+  /** Where several threads count their claims together, and the number of this one. */
+  readonly memory?: SharedArrayBuffer | undefined
+  readonly thread?: number | undefined
 }
 
 /**
  * A limit on the total memory of everything in progress, such as all request bodies that are still arriving. Threads
- * with the same counts share it; those that claim at the same moment may exceed it once.
+ * with the same memory share it; those that claim at the same moment may exceed it once.
  *
  * Claims larger than 1 MiB share three quarters of the budget, smaller ones the rest. So searches and single inserts
  * get through, however many large bodies arrive slowly. A claim larger than its whole share is accepted when that share
@@ -19,22 +20,22 @@ interface ByteBudgetOptions {
  */
 export class ByteBudget {
   readonly #options: ByteBudgetOptions
-  readonly #counts: ClaimCounts
+  readonly #sums: SharedSums
   readonly #largeBytesMax: number
 
   constructor(options: ByteBudgetOptions) {
     this.#options = options
-    this.#counts = options.counts ?? new ClaimCounts(ClaimCounts.memory(1), 0)
+    this.#sums = new SharedSums(sumOf.refusals + 1, options.memory, options.thread)
     this.#largeBytesMax = Math.ceil(options.maxBytes * largeShare)
   }
 
   get usedBytes(): number {
-    return this.#counts.used('small') + this.#counts.used('large')
+    return this.#sums.get(sumOf.small) + this.#sums.get(sumOf.large)
   }
 
   /** Claims refused since the start. */
   get refusals(): number {
-    return this.#counts.used('refusals')
+    return this.#sums.get(sumOf.refusals)
   }
 
   /** @throws DatabaseError `overloaded` when there is no room */
@@ -51,83 +52,96 @@ export class ByteBudget {
    */
   handOver(hold: ByteHold, thread: number): number {
     const { bytes } = hold
-    if (bytes > 0) this.#counts.add(shareOf(bytes), bytes, thread)
+    if (bytes > 0) this.#sums.add(shareOf(bytes), bytes, thread)
     hold.release()
     return bytes
+  }
+
+  /** Releases all claims of a thread that has ended. */
+  drop(thread: number): void {
+    for (const share of [sumOf.small, sumOf.large]) {
+      this.#sums.add(share, -this.#sums.partOf(share, thread), thread)
+    }
+  }
+
+  static memory(threads: number): SharedArrayBuffer {
+    return SharedSums.memory(sumOf.refusals + 1, threads)
   }
 
   #move(from: number, to: number, isLimited: boolean): void {
     const before = shareOf(from)
     const share = shareOf(to)
     if (isLimited && to > from) {
-      const used = this.#counts.used(share)
+      const used = this.#sums.get(share)
       const others = share === before ? used - from : used
-      const maxBytes = share === 'large' ? this.#largeBytesMax : this.#options.maxBytes - this.#largeBytesMax
+      const maxBytes =
+        share === sumOf.large ? this.#largeBytesMax : this.#options.maxBytes - this.#largeBytesMax
       if (others > 0 && others + to > maxBytes) throw this.#refusal(others, share, maxBytes)
     }
-    if (share === before) this.#counts.add(share, to - from)
+    if (share === before) this.#sums.add(share, to - from)
     else {
-      this.#counts.add(share, to)
-      this.#counts.add(before, -from)
+      this.#sums.add(share, to)
+      this.#sums.add(before, -from)
     }
   }
 
-  #refusal(others: number, share: Share, maxBytes: number): BudgetExceeded {
-    this.#counts.add('refusals', 1)
+  #refusal(others: number, share: number, maxBytes: number): BudgetExceeded {
+    this.#sums.add(sumOf.refusals, 1)
     const { what, setting } = this.#options
     return new BudgetExceeded(
       'overloaded',
-      `${others} bytes of ${share} ${what} are in memory, the maximum is ${maxBytes} (a share of ${setting}): try again later`,
+      `${others} bytes of ${share === sumOf.large ? 'large' : 'small'} ${what} are in memory, the maximum is ${maxBytes} (a share of ${setting}): try again later`,
     )
   }
 }
 
-type Share = 'small' | 'large'
-
-function shareOf(bytes: number): Share {
-  return bytes > smallBytesMax ? 'large' : 'small'
+function shareOf(bytes: number): number {
+  return bytes > smallBytesMax ? sumOf.large : sumOf.small
 }
 
-const counted = { small: 0, large: 1, refusals: 2 } as const
+const sumOf = { small: 0, large: 1, refusals: 2 } as const
 
 /**
- * The bytes that all threads hold of a budget, in shared memory: their sum, and the part of each thread, so that the
- * claims of a thread that has died can be released.
+ * Numbers that threads add up in shared memory: the sums, and the part of each thread, so that what a thread held that
+ * has died can be released.
  */
-export class ClaimCounts {
+class SharedSums {
+  readonly memory: SharedArrayBuffer
   readonly #words: BigInt64Array
+  readonly #sums: number
   readonly #thread: number
 
-  /** @param thread the number of the thread that counts here */
-  constructor(memory: SharedArrayBuffer, thread: number) {
+  /**
+   * @param sums how many
+   * @param thread the number of this thread
+   */
+  constructor(sums: number, memory: SharedArrayBuffer = SharedSums.memory(sums, 1), thread = 0) {
+    this.memory = memory
     this.#words = new BigInt64Array(memory)
+    this.#sums = sums
     this.#thread = thread
   }
 
-  static memory(threads: number): SharedArrayBuffer {
-    return new SharedArrayBuffer((1 + threads) * wordsPerThread * BigInt64Array.BYTES_PER_ELEMENT)
+  static memory(sums: number, threads: number): SharedArrayBuffer {
+    return new SharedArrayBuffer((1 + threads) * sums * BigInt64Array.BYTES_PER_ELEMENT)
   }
 
-  used(what: keyof typeof counted): number {
-    return Number(Atomics.load(this.#words, counted[what]))
+  get(sum: number): number {
+    return Number(Atomics.load(this.#words, sum))
   }
 
-  add(what: keyof typeof counted, amount: number, thread: number = this.#thread): void {
-    if (amount === 0) return
-    Atomics.add(this.#words, counted[what], BigInt(amount))
-    Atomics.add(this.#words, (1 + thread) * wordsPerThread + counted[what], BigInt(amount))
+  /** Returns the sum before. */
+  add(sum: number, amount: number, thread: number = this.#thread): number {
+    if (amount === 0) return this.get(sum)
+    const change = BigInt(amount)
+    Atomics.add(this.#words, (1 + thread) * this.#sums + sum, change)
+    return Number(Atomics.add(this.#words, sum, change))
   }
 
-  /** Releases all that a thread held that has ended. */
-  drop(thread: number): void {
-    for (const share of ['small', 'large'] as const) {
-      const held = Atomics.load(this.#words, (1 + thread) * wordsPerThread + counted[share])
-      this.add(share, -Number(held), thread)
-    }
+  partOf(sum: number, thread: number): number {
+    return Number(Atomics.load(this.#words, (1 + thread) * this.#sums + sum))
   }
 }
-
-const wordsPerThread = 3
 
 /** This process has no memory for it now. On a node of a cluster, asking another node does not help. */
 export class BudgetExceeded extends DatabaseError {}
@@ -144,17 +158,22 @@ export interface BodyBudgets {
 export type AnswerRoom = Pick<ByteHold, 'add'>
 
 /** What several threads need to share the budgets of bodies. */
-export type BodyCounts = { readonly [Body in keyof BodyBudgets]: ClaimCounts }
+export type BodyMemory = { readonly [Body in keyof BodyBudgets]: SharedArrayBuffer }
+
+export function bodyMemory(threads: number): BodyMemory {
+  return { requests: ByteBudget.memory(threads), answers: ByteBudget.memory(threads) }
+}
 
 /** Creates the budgets from the settings: as many bytes of requests as of answers. */
 export function createBodyBudgets(
   { maxBufferedBytes }: { readonly maxBufferedBytes: number },
-  counts?: BodyCounts,
+  memory?: BodyMemory,
+  thread?: number,
 ): BodyBudgets {
-  const shared = { maxBytes: maxBufferedBytes, setting: 'MAX_BUFFERED_BYTES' }
+  const shared = { maxBytes: maxBufferedBytes, setting: 'MAX_BUFFERED_BYTES', thread }
   return {
-    requests: new ByteBudget({ ...shared, what: 'requests', ...(counts && { counts: counts.requests }) }),
-    answers: new ByteBudget({ ...shared, what: 'answers', ...(counts && { counts: counts.answers }) }),
+    requests: new ByteBudget({ ...shared, what: 'requests', memory: memory?.requests }),
+    answers: new ByteBudget({ ...shared, what: 'answers', memory: memory?.answers }),
   }
 }
 
@@ -226,30 +245,45 @@ const smallBytesMax = 1024 * 1024
 
 const largeShare = 3 / 4
 
-interface SharedBudgetOptions {
+export interface SharedBudgetOptions {
   readonly max: number
   /** The name of the setting that sets `max`; undefined: none does. */
   readonly setting?: string
   /** Describes a held amount, for the error message. */
   readonly inWords: (amount: number) => string
+  /** How many threads hold some of it. */
+  readonly threads?: number
+  /** The number of this thread, and where all count. */
+  readonly thread?: number
+  readonly memory?: SharedArrayBuffer
 }
 
+/** What another thread needs to share a budget. */
+export type BudgetSetup = Pick<Required<SharedBudgetOptions>, 'max' | 'thread' | 'memory'>
+
 /**
- * A limit on a resource that all collections share, such as waiting queries.
+ * A limit on a resource that all collections share, such as waiting queries. Threads with the same memory share it;
+ * those that hold more at the same moment may exceed it once.
  *
  * A collection that is used alone may hold all of it. While others hold some, it may hold three quarters, so that a
  * flood in one collection leaves room for the others.
  *
  * A collection that holds nothing is always accepted. Otherwise an amount larger than the limit could never be
- * accepted, and a flood could lock out another collection completely. Main thread only.
+ * accepted, and a flood could lock out another collection completely.
  */
 export class SharedBudget {
   readonly #options: SharedBudgetOptions
-  #used = 0
-  #holders = 0
+  /** Parts of threads are counted in the shares. */
+  readonly #sums: SharedSums
 
   constructor(options: SharedBudgetOptions) {
     this.#options = options
+    this.#sums = new SharedSums(2, options.memory)
+  }
+
+  /** Returns what another thread needs to share it. */
+  setupOf(thread: number): BudgetSetup {
+    return { max: this.max, thread, memory: this.#sums.memory }
   }
 
   get max(): number {
@@ -258,16 +292,22 @@ export class SharedBudget {
 
   /** The amount that all collections hold. */
   get used(): number {
-    return this.#used
+    return this.#sums.get(usedSum)
   }
 
-  /** Returns the share of one collection. It need not be closed, only released. */
-  share(): BudgetShare {
-    return new BudgetShare({
+  /**
+   * Returns the share of one collection. It need not be closed, only released.
+   *
+   * @param memory of its share on another thread
+   */
+  share(memory?: SharedArrayBuffer): BudgetShare {
+    const { threads = 1, thread } = this.#options
+    return new BudgetShare(new SharedSums(1, memory ?? SharedSums.memory(1, threads), thread), {
+      max: this.max,
       refusal: (held, amount) => this.#refusal(held, amount),
       change: (from, to) => {
-        this.#used += to - from
-        this.#holders += Number(to > 0) - Number(from > 0)
+        this.#sums.add(usedSum, to - from)
+        this.#sums.add(holdersSum, Number(to > 0) - Number(from > 0))
       },
     })
   }
@@ -276,58 +316,73 @@ export class SharedBudget {
     const { max, setting, inWords } = this.#options
     if (held === 0) return undefined
     const most = Math.floor(max * shareWithOthers)
-    if (this.#holders > 1 && held + amount > most) {
+    if (this.#sums.get(holdersSum) > 1 && held + amount > most) {
       return new DatabaseError(
         'overloaded',
         `${inWords(held)} in this collection, the maximum is ${most} while others are used${setting === undefined ? '' : ` (three quarters of ${setting})`}: try again later`,
       )
     }
-    if (this.#used + amount <= max) return undefined
+    if (this.used + amount <= max) return undefined
     return new DatabaseError(
       'overloaded',
-      `${inWords(this.#used)}, the maximum is ${max}${setting === undefined ? '' : ` (${setting})`}: try again later`,
+      `${inWords(this.used)}, the maximum is ${max}${setting === undefined ? '' : ` (${setting})`}: try again later`,
     )
   }
 }
 
 interface ShareOwner {
+  readonly max: number
   readonly refusal: (held: number, amount: number) => DatabaseError | undefined
   readonly change: (from: number, to: number) => void
 }
 
 /** The amount that one collection holds of a `SharedBudget`. */
 export class BudgetShare {
+  readonly #sums: SharedSums
   readonly #owner: ShareOwner
-  #held = 0
 
   /** Use `SharedBudget.share`. */
-  constructor(owner: ShareOwner) {
+  constructor(sums: SharedSums, owner: ShareOwner) {
+    this.#sums = sums
     this.#owner = owner
   }
 
+  get memory(): SharedArrayBuffer {
+    return this.#sums.memory
+  }
+
+  /** That of all collections. */
+  get max(): number {
+    return this.#owner.max
+  }
+
   get held(): number {
-    return this.#held
+    return this.#sums.get(0)
   }
 
   /** Returns an `overloaded` error if this much more cannot be held now; undefined if it can. */
   refusal(amount: number): DatabaseError | undefined {
-    return this.#owner.refusal(this.#held, amount)
+    return this.#owner.refusal(this.held, amount)
   }
 
   /** Holds this much more without checking the limit. */
-  hold(amount: number): void {
-    this.#change(this.#held + amount)
+  hold(amount: number, thread?: number): void {
+    const from = this.#sums.add(0, amount, thread)
+    this.#owner.change(from, from + amount)
   }
 
   release(amount: number): void {
-    this.#change(this.#held - amount)
+    this.hold(-amount)
   }
 
-  #change(to: number): void {
-    this.#owner.change(this.#held, to)
-    this.#held = to
+  /** Releases all that a thread held that has ended. */
+  drop(thread: number): void {
+    this.hold(-this.#sums.partOf(0, thread), thread)
   }
 }
+
+const usedSum = 0
+const holdersSum = 1
 
 /** The share of the limit that a collection may hold while others hold some. */
 const shareWithOthers = 3 / 4

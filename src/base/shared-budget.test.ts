@@ -50,4 +50,24 @@ describe('a budget that collections share', () => {
     assert.equal(late.refusal(74), undefined)
     assert.equal(budget.used, 1)
   })
+
+  it('is one for all threads, and gets back what a thread held that has died', () => {
+    const max = 100
+    const budget = new SharedBudget({ max, inWords: String, threads: 3 })
+    const [flood, other] = [budget.share(), budget.share()]
+    const [first, second] = [1, 2].map((thread) => {
+      const ofThread = new SharedBudget({ ...budget.setupOf(thread), inWords: String })
+      return ofThread.share(flood.memory)
+    })
+    first!.hold(90)
+    second!.hold(9)
+    assert.deepEqual([flood.held, second!.held, budget.used], [99, 99, 99])
+    assert.match(second!.refusal(2)!.message, /^99, the maximum is 100/)
+    other.hold(1)
+    flood.drop(1)
+    assert.deepEqual([flood.held, budget.used], [9, 10])
+    assert.match(flood.refusal(67)!.message, /the maximum is 75 while others are used/)
+    second!.release(9)
+    assert.equal(other.refusal(99), undefined)
+  })
 })

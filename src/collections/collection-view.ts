@@ -48,7 +48,7 @@ export class CollectionView implements SearchedPoints {
   readonly #ofWords = new WeakMap<SharedArrayBuffer, ViewedFilter>()
 
   constructor(
-    { kernels, lane, maxResults, maxDetailBytes, inlineBytesMax, submitter: { threads } }: ReaderSetup,
+    { kernels, lane, maxDetailBytes, inlineBytesMax, submitter: { threads } }: ReaderSetup,
     { index, state, journal, layout, segments, pages, entries, place }: Extract<ToReader, { kind: 'view' }>,
     { results, records, queries, submitter, prepare }: ViewParts,
   ) {
@@ -81,7 +81,7 @@ export class CollectionView implements SearchedPoints {
       routeOf: (metric, ask) =>
         ask === undefined ? this.#state.routeOf(metric) : this.#filteredRoute(ask.matching, metric),
     })
-    this.#search = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes })
+    this.#search = new CollectionSearch({ points: this, results, maxDetailBytes })
   }
 
   get hasEnded(): boolean {

@@ -1,5 +1,6 @@
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
+import type { BudgetShare } from '../base/budgets.ts'
 import type { WordSettings } from '../base/collection.ts'
 import { assert, cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
@@ -71,6 +72,8 @@ export class Collection implements Database, AsyncDisposable {
   readonly #indexer: Indexer
   /** The points in memory. */
   readonly livePoints: LivePoints
+  /** The results that its searches in progress may return, on all threads. */
+  readonly results: BudgetShare
   /** The path of all changes: those of callers or, on a node of a cluster, of `#replica`. */
   readonly #writes: WritePath
   readonly #replica: Replica | undefined
@@ -91,6 +94,7 @@ export class Collection implements Database, AsyncDisposable {
   /** Use `Engine.openCollection`. */
   constructor(parts: EngineParts, store: Store, options: CollectionOptions) {
     this.#parts = parts
+    this.results = parts.results.share()
     this.#store = store
     this.#slots = new SlotAllocator(store.slotCount)
     this.#indexer = new Indexer({
@@ -128,8 +132,7 @@ export class Collection implements Database, AsyncDisposable {
     this.#lists = new ListReader(this.livePoints, this.#reader)
     this.#search = new CollectionSearch({
       points: this.#searchedPoints(),
-      results: parts.results.share(),
-      maxResults: parts.results.max,
+      results: this.results,
       maxDetailBytes: parts.options.maxBufferedBytes,
     })
   }

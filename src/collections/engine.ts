@@ -4,6 +4,7 @@ import { collectGarbage } from '../base/runtime.ts'
 import { IndexThreadPool } from '../graphs/index-thread-pool.ts'
 import { MemoryBudget } from '../index/memory-budget.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
+import { resultBudget } from '../search/collection-search.ts'
 import { createExecutor } from '../search/executor.ts'
 import type { Store } from '../storage/store.ts'
 import { type Collection, openCollection } from './collection.ts'
@@ -34,10 +35,10 @@ export function startEngine(options: EngineOptions): Engine {
     kernels,
     executor: createExecutor({ ...options, kernels, threads: options.searchThreads }),
     indexThreads: new IndexThreadPool(kernels, options.indexThreads, 1 + options.searchThreads),
-    results: new SharedBudget({
+    results: resultBudget({
       // A single search with the largest limit must be accepted.
       max: Math.max(options.maxQueuedResults, options.maxLimit),
-      inWords: (ids) => `the searches under way ask for ${ids} ids`,
+      threads: 1 + (options.readingThreads ?? 0),
     }),
     writes: new SharedBudget({
       max: options.maxBufferedBytes,
@@ -74,7 +75,7 @@ export class Engine implements AsyncDisposable {
     this.readers = new Readers({
       kernels,
       executor,
-      maxResults: results.max,
+      results,
       maxDetailBytes: options.maxBufferedBytes,
       inlineBytesMax: options.inlineBytesMax,
       firstLane: firstReadingLane(options),

@@ -1,4 +1,4 @@
-import { SharedBudget } from '../base/budgets.ts'
+import type { SharedBudget } from '../base/budgets.ts'
 import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Point, SearchQuery, SearchResults } from '../base/point.ts'
@@ -7,7 +7,9 @@ import type { SlotFilter } from '../index/slot-filter.ts'
 import type { ReadCall } from '../points/database.ts'
 import { useIdHashKey } from '../points/id-table.ts'
 import { Board } from '../search/board.ts'
+import { resultBudget } from '../search/collection-search.ts'
 import type { PlannedQuery } from '../search/filter-planner.ts'
+import { queryBudget } from '../search/index-searches.ts'
 import { PoolState } from '../search/messages.ts'
 import { detailBytes, wantsPayload } from '../search/search-answers.ts'
 import { Submitter } from '../search/submitter.ts'
@@ -23,7 +25,6 @@ import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-m
 export class LocalReads {
   readonly #setup: ReaderSetup
   readonly #matching: MatchingCall
-  /** Of this thread alone: a search here runs to its end before the next one begins, unless it waits for a filter. */
   readonly #results: SharedBudget
   readonly #queries: SharedBudget
   readonly #submitter: Submitter
@@ -47,12 +48,9 @@ export class LocalReads {
     this.#mayReadRecords = setup.hasRecords
     useIdHashKey(setup.idHashKey)
     this.#matching = matching
-    this.#results = new SharedBudget({
-      max: setup.maxResults,
-      inWords: (ids) => `the searches under way ask for ${ids} ids`,
-    })
-    const { board, pool, threads, maxQueuedQueries: max } = setup.submitter
-    this.#queries = new SharedBudget({ max, inWords: (queries) => `${queries} queries are waiting` })
+    const { board, pool, threads, queries } = setup.submitter
+    this.#results = resultBudget(setup.results)
+    this.#queries = queryBudget(queries)
     this.#submitter = new Submitter({
       board: new Board(board),
       pool: new PoolState(pool),
@@ -126,9 +124,9 @@ export class LocalReads {
         const known =
           this.#views.get(view) ??
           new CollectionView(this.#setup, message, {
-            results: this.#results.share(),
+            results: this.#results.share(message.results),
             records: () => this.#records,
-            queries: this.#queries.share(),
+            queries: this.#queries.share(message.queries),
             submitter: this.#submitter,
             prepare: (queries) => this.#prepare(view, filtersOf(queries)),
           })

@@ -1,4 +1,5 @@
 import type { MessagePort } from 'node:worker_threads'
+import type { BudgetSetup } from '../base/budgets.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Metric } from '../base/point.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
@@ -65,6 +66,9 @@ interface ViewMessage {
   readonly pages: readonly SharedArrayBuffer[]
   readonly entries: readonly SharedArrayBuffer[]
   readonly place: StoredPlace
+  /** Of the collection's shares. */
+  readonly results: SharedArrayBuffer
+  readonly queries: SharedArrayBuffer
 }
 
 /** What a reading thread is started with. The port must be transferred. */
@@ -75,7 +79,7 @@ export interface ReaderSetup {
   readonly lane: number
   /** One word: changes when a name or an alias may mean another collection. */
   readonly names: SharedArrayBuffer
-  readonly maxResults: number
+  readonly results: BudgetSetup
   readonly maxDetailBytes: number
   /** See `idHashKey`. */
   readonly idHashKey: Uint32Array

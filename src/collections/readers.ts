@@ -1,4 +1,5 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import type { BudgetShare, SharedBudget } from '../base/budgets.ts'
 import { defaultCollection } from '../base/collection.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { idHashKey } from '../points/id-table.ts'
@@ -6,8 +7,8 @@ import type { SearchExecutor } from '../search/executor.ts'
 import type { Collection } from './collection.ts'
 import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
 
-interface ReadersOptions
-  extends Pick<ReaderSetup, 'kernels' | 'maxResults' | 'maxDetailBytes' | 'inlineBytesMax'> {
+interface ReadersOptions extends Pick<ReaderSetup, 'kernels' | 'maxDetailBytes' | 'inlineBytesMax'> {
+  readonly results: SharedBudget
   readonly executor: SearchExecutor
   readonly firstLane: number
 }
@@ -23,6 +24,8 @@ export class Readers implements Disposable {
   readonly #timer: NodeJS.Timeout
   /** Those of the threads that read records, with what to call when they no longer do. */
   readonly #ports = new Map<MessagePort, () => void>()
+  /** The shares of closed collections of which threads still hold something. */
+  #closedShares: readonly BudgetShare[] = []
   #hasRecords = true
   #views = 0
   /** Returns the collection with a name or alias if it is open and other threads may read it. None before loading. */
@@ -38,10 +41,10 @@ export class Readers implements Disposable {
   /**
    * Returns what a thread needs to search. A thread that replaces another one has its number.
    *
-   * @param number below `EngineOptions.readingThreads`
+   * @param thread from 1 to `EngineOptions.readingThreads`
    */
-  add(number: number): ReaderSetup {
-    const { firstLane, executor, ...options } = this.#options
+  add(thread: number): ReaderSetup {
+    const { firstLane, executor, results: budget, ...options } = this.#options
     const { port1: own, port2: port } = new MessageChannel()
     own.on('message', (message: FromReader) => {
       if (message.kind === 'want') this.#view(own, message.name)
@@ -53,13 +56,16 @@ export class Readers implements Disposable {
       this.#ports.get(own)!()
       this.#ports.delete(own)
       for (const { ports } of this.#viewed.values()) ports.delete(own)
+      const shares = [...this.#viewed.values()].flatMap((viewed) => viewed.shares)
+      for (const share of [...shares, ...this.#closedShares]) share.drop(thread)
     })
     own.unref()
     const names = this.#names.buffer
-    const submitter = executor.addOwner(1 + number)
-    const lane = firstLane + number
+    const submitter = executor.addOwner(thread)
+    const lane = firstLane + thread - 1
     const hasRecords = this.#hasRecords
-    return { ...options, idHashKey: idHashKey(), port, lane, names, hasRecords, submitter }
+    const results = budget.setupOf(thread)
+    return { ...options, idHashKey: idHashKey(), port, lane, names, hasRecords, submitter, results }
   }
 
   /** Resolves when no other thread has the file of records open any more, nor will open it. */
@@ -110,6 +116,7 @@ export class Readers implements Disposable {
     this.#viewed.set(collection, viewed)
     void collection.ended.then(() => {
       this.#viewed.delete(collection)
+      this.#closedShares = [...this.#closedShares, ...viewed.shares].filter(({ held }) => held > 0)
       viewed.toAll({ kind: 'detach', view: viewed.view })
     })
     return viewed
@@ -126,6 +133,8 @@ class Viewed {
   /** The id of its index. */
   readonly index: number
   readonly ports = new Set<MessagePort>()
+  /** Its results and queries. */
+  readonly shares: readonly [BudgetShare, BudgetShare]
   readonly #collection: Collection
   readonly #pages: SharedArrayBuffer[] = []
   #position = -1
@@ -135,6 +144,7 @@ class Viewed {
     this.view = view
     this.#collection = collection
     this.index = collection.livePoints.table.index!.id
+    this.shares = [collection.results, collection.livePoints.searches!.queries]
     const { table } = collection.livePoints
     const known = table.index!.segments.length
     table.index!.onSegment((segment) => {
@@ -154,8 +164,12 @@ class Viewed {
     const memory = { state: readState.buffer, journal: attributes.journal.buffer, layout }
     const { place } = this.#collection
     const { view, index } = this
+    const [results, queries] = this.shares.map((share) => share.memory) as [
+      SharedArrayBuffer,
+      SharedArrayBuffer,
+    ]
     const { entries } = table.ids
-    const ids = { pages: this.#pages, entries }
+    const ids = { pages: this.#pages, entries, results, queries }
     post(port, { kind: 'view', name, names, view, index, ...memory, segments, ...ids, place })
     this.ports.add(port)
   }

@@ -20,7 +20,7 @@ export type Outcome = 'done' | 'failed' | 'unknown'
 /**
  * The work that one thread has for all search threads, in shared memory. The owner submits; any thread takes.
  *
- *   ├ bell, queries, open work │ state of each place │ record of each place │ its error │ records ──────────────────────────┤
+ *   ├ bell, open work │ state of each place │ record of each place │ its error │ records ──────────────────────────┤
  *                                                                                │ head │ ranges │ queries │ hits │ … │
  *
  *                ┌───────────────────────── owner: withdraw ──────────────────────┐
@@ -67,16 +67,6 @@ export class Board {
   /** The bytes available to records. */
   get capacity(): number {
     return this.buffer.byteLength - recordsAt
-  }
-
-  /** The queries of the owner that wait or run. */
-  get queries(): number {
-    return Atomics.load(this.#i32, shared.queries)
-  }
-
-  /** Owner: counts queries that begin to wait, or have ended if the number is negative. */
-  countQueries(queries: number): void {
-    Atomics.add(this.#i32, shared.queries, queries)
   }
 
   /** Owner: writes a record at `offset` in the records' part, for a free place. Wake a thread afterwards. */
@@ -392,7 +382,7 @@ const outcomesFrom = -0x4000_0000
 const outcomes: readonly Outcome[] = ['done', 'failed', 'unknown']
 
 /** After the words of the bell; words that several threads write have a cache line of their own. */
-const shared = { queries: 2, open: 16, states: 32, records: 32 + placesMax } as const
+const shared = { open: 16, states: 32, records: 32 + placesMax } as const
 const errorsAt = (shared.records + placesMax) * 4
 const recordsAt = errorsAt + placesMax * errorBytes
 

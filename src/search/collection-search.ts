@@ -1,4 +1,4 @@
-import type { BudgetShare } from '../base/budgets.ts'
+import { type BudgetShare, SharedBudget, type SharedBudgetOptions } from '../base/budgets.ts'
 import { cancellation, DatabaseError, wrongDimension } from '../base/errors.ts'
 import type { SearchQuery, SearchResults } from '../base/point.ts'
 import { atOnce, inTurns, Turn } from '../base/turns.ts'
@@ -10,12 +10,15 @@ import { joinResults, WordSearch } from './word-search.ts'
 
 interface CollectionSearchOptions {
   readonly points: SearchedPoints
-  /** The results that searches in progress may return. */
+  /** The results that searches in progress may return; a request may ask for all of them. */
   readonly results: BudgetShare
-  /** The most results that one request may ask for. */
-  readonly maxResults: number
   /** The most bytes of details that one request may return. */
   readonly maxDetailBytes: number
+}
+
+/** Creates the limit on the results of all threads' searches in progress. */
+export function resultBudget(options: Omit<SharedBudgetOptions, 'inWords'>): SharedBudget {
+  return new SharedBudget({ ...options, inWords: (ids) => `the searches under way ask for ${ids} ids` })
 }
 
 /**
@@ -151,13 +154,13 @@ export class CollectionSearch {
    * @throws DatabaseError `request_too_large` or `overloaded` if there is no room for them
    */
   #admit(queries: readonly SearchQuery[]): number {
-    const { results, maxResults } = this.#options
+    const { results } = this.#options
     const points = this.#points.ids.size
     const asked = queries.reduce((sum, { limit }) => sum + Math.min(limit, points), 0)
-    if (asked > maxResults) {
+    if (asked > results.max) {
       throw new DatabaseError(
         'request_too_large',
-        `the queries ask for ${asked} ids in total, the maximum is ${maxResults}: ask for fewer at a time`,
+        `the queries ask for ${asked} ids in total, the maximum is ${results.max}: ask for fewer at a time`,
       )
     }
     const refusal = results.refusal(asked)

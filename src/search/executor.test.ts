@@ -3,7 +3,6 @@ import { describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from '../../test/support/random.ts'
-import { SharedBudget } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
 import { distanceMetrics, type VectorQuery } from '../base/point.ts'
@@ -12,7 +11,7 @@ import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { Board, placesMax } from './board.ts'
 import { createExecutor, type ExecutorOptions, type SearchExecutor } from './executor.ts'
-import { IndexSearches } from './index-searches.ts'
+import { IndexSearches, queryBudget } from './index-searches.ts'
 import { PoolState } from './messages.ts'
 import { Submitter } from './submitter.ts'
 
@@ -406,7 +405,7 @@ describe('another thread with searches of its own', () => {
       routeOf: () => undefined,
       threads,
       isShort: () => false,
-      queries: new SharedBudget({ max: 20_000, inWords: String }).share(),
+      queries: queryBudget({ max: 20_000 }).share(),
       submitter: new Submitter({ board: new Board(board), pool: new PoolState(pool), threads, lane }),
       detach: async () => {},
     })

@@ -1,4 +1,4 @@
-import { SharedBudget } from '../base/budgets.ts'
+import type { BudgetSetup, SharedBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
 import { dimensionMax } from '../base/point.ts'
 import { ThreadGroup } from '../graphs/engine-thread.ts'
@@ -7,7 +7,7 @@ import type { SlotBits } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { type Board, createBoard, recordBytes } from './board.ts'
-import { IndexSearches } from './index-searches.ts'
+import { IndexSearches, queryBudget } from './index-searches.ts'
 import { PoolState, type ToSearchThread } from './messages.ts'
 import { type Piece, type RouteOf, walksPerPiece } from './search-pieces.ts'
 import { KnownFilters, SearchThread } from './search-thread.ts'
@@ -16,6 +16,8 @@ import { Submitter } from './submitter.ts'
 export interface ExecutorOptions {
   readonly kernels: KernelModule
   readonly threads: number
+  /** Other threads that submit searches. */
+  readonly readingThreads?: number | undefined
   /** Queries of all indexes that may wait or run; each query of a batch counts. */
   readonly maxQueuedQueries: number
   /** The most results of a query. */
@@ -48,12 +50,9 @@ export class SearchExecutor implements AsyncDisposable {
   #wanted = 0
 
   constructor(options: ExecutorOptions) {
-    const { kernels, threads, maxLimit, logger } = options
+    const { kernels, threads, readingThreads = 0, maxQueuedQueries: max, maxLimit, logger } = options
     this.#options = options
-    this.#queries = new SharedBudget({
-      max: options.maxQueuedQueries,
-      inWords: (queries) => `${queries} queries are waiting`,
-    })
+    this.#queries = queryBudget({ max, threads: 1 + readingThreads })
     const board = createBoard(recordBytesMax(maxLimit))
     this.#boards.set(0, board)
     const pool = new PoolState(PoolState.memory(threads))
@@ -82,7 +81,7 @@ export class SearchExecutor implements AsyncDisposable {
 
   /** The number of queries of all threads that wait or run. */
   get queuedQueries(): number {
-    return [...this.#boards.values()].reduce((sum, { queries }) => sum + queries, 0)
+    return this.#queries.used
   }
 
   /** The pieces that each thread has processed. */
@@ -117,11 +116,11 @@ export class SearchExecutor implements AsyncDisposable {
    * @param owner from 1
    */
   addOwner(owner: number): SubmitterSetup {
-    const { threads, maxLimit, maxQueuedQueries } = this.#options
+    const { threads, maxLimit } = this.#options
     const board = createBoard(recordBytesMax(maxLimit))
     this.#boards.set(owner, board)
     this.#postToAll({ kind: 'board', owner, board: board.buffer })
-    return { board: board.buffer, pool: this.#pool.buffer, threads, maxQueuedQueries }
+    return { board: board.buffer, pool: this.#pool.buffer, threads, queries: this.#queries.setupOf(owner) }
   }
 
   /** Lets the threads know what another thread will submit: an index, unless it was detached, and filters. */
@@ -188,7 +187,7 @@ export interface SubmitterSetup {
   readonly board: SharedArrayBuffer
   readonly pool: SharedArrayBuffer
   readonly threads: number
-  readonly maxQueuedQueries: number
+  readonly queries: BudgetSetup
 }
 
 /** Creates the executor of a process. */

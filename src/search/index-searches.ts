@@ -1,4 +1,4 @@
-import type { BudgetShare } from '../base/budgets.ts'
+import { type BudgetShare, SharedBudget, type SharedBudgetOptions } from '../base/budgets.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { Hits } from '../index/hits.ts'
 import type { SearchedIndex } from '../index/index-view.ts'
@@ -63,12 +63,17 @@ export class LocalSearches {
   }
 }
 
+/** Creates the limit on the queries of all threads that wait or run. */
+export function queryBudget(options: Omit<SharedBudgetOptions, 'inWords'>): SharedBudget {
+  return new SharedBudget({ ...options, inWords: (queries) => `${queries} queries are waiting` })
+}
+
 interface IndexSearchesOptions extends LocalSearchesOptions {
   /** Whether a request is so short that it runs on the calling thread immediately. */
   readonly isShort: (queries: readonly PlannedQuery[], pieces: SearchPieces) => boolean
   /** Called before queries are submitted. */
   readonly prepare?: (queries: readonly PlannedQuery[]) => Promise<void> | undefined
-  /** The queries that wait or run. */
+  /** The queries that wait or run, of this index on all threads. */
   readonly queries: BudgetShare
   readonly submitter: Submitter
   /** Resolves when all search threads have dropped the index. */
@@ -78,6 +83,8 @@ interface IndexSearchesOptions extends LocalSearchesOptions {
 /** The searches of one index: its waiting requests, in the order of their turns. Use `SearchExecutor.attach`. */
 export class IndexSearches implements WaitingSearches {
   readonly index: SearchedIndex
+  /** Those that wait or run. */
+  readonly queries: BudgetShare
   readonly #options: IndexSearchesOptions
   readonly #local: LocalSearches
   /** Requests that have not settled. */
@@ -91,6 +98,7 @@ export class IndexSearches implements WaitingSearches {
   constructor(options: IndexSearchesOptions) {
     this.#options = options
     this.index = options.index
+    this.queries = options.queries
     this.#local = new LocalSearches(options)
   }
 
@@ -104,13 +112,12 @@ export class IndexSearches implements WaitingSearches {
   async search(queries: readonly PlannedQuery[], signal?: AbortSignal): Promise<Hits> {
     if (this.#refusal !== undefined) throw this.#refusal
     if (signal?.aborted) throw cancellation(signal)
-    const { queries: share, isShort, prepare, submitter } = this.#options
-    const refusal = share.refusal(queries.length)
-    if (refusal !== undefined) throw refusal
+    const { queries: share, isShort, prepare } = this.#options
     const { pieces } = this.#local
     if (isShort(queries, pieces)) return await this.#local.search(queries)
+    const refusal = share.refusal(queries.length)
+    if (refusal !== undefined) throw refusal
     share.hold(queries.length)
-    submitter.countQueries(queries.length)
     try {
       const prepared = prepare?.(queries)
       if (prepared !== undefined) await prepared
@@ -119,7 +126,6 @@ export class IndexSearches implements WaitingSearches {
       return hits
     } finally {
       share.release(queries.length)
-      submitter.countQueries(-queries.length)
     }
   }
 

@@ -66,11 +66,6 @@ export class Submitter {
     this.#space = new RecordSpace(options.board.capacity)
   }
 
-  /** Counts queries that begin to wait, or have ended if the number is negative. */
-  countQueries(queries: number): void {
-    this.#board.countQueries(queries)
-  }
-
   /** Call when searches have a new request. */
   enqueue(searches: WaitingSearches): void {
     if (!this.#waiting.includes(searches)) this.#waiting.push(searches)

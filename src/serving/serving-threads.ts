@@ -3,7 +3,6 @@ import { createServer } from 'node:net'
 import type { EventLoopUtilization } from 'node:perf_hooks'
 import { Worker } from 'node:worker_threads'
 import type { RefusedKeys, ServiceKeys } from '../base/api-key.ts'
-import type { ClaimCounts } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { type Logger, logLine } from '../base/log.ts'
 import type { Figures, ServiceMetrics, Transport } from '../base/metrics.ts'
@@ -13,7 +12,7 @@ import type { Ports, Transports, TransportsOptions } from '../transports.ts'
 import { EngineCalls } from './engine-calls.ts'
 import { Line, type LineMessage } from './line.ts'
 import type { SharedState } from './shared-state.ts'
-import { countsOf, type ThreadCounts, type ThreadSetup } from './thread-setup.ts'
+import type { ThreadCounts, ThreadSetup } from './thread-setup.ts'
 
 interface ServingThreadsOptions
   extends Pick<TransportsOptions, 'context' | 'budgets' | 'keys' | 'metrics' | 'readiness' | 'ports'> {
@@ -21,7 +20,7 @@ interface ServingThreadsOptions
   readonly logger: Logger
   readonly refusedKeys: RefusedKeys
   readonly state: SharedState
-  readonly counts: ThreadSetup['counts']
+  readonly bodies: ThreadSetup['bodies']
   readonly readers: Readers
   readonly threads: ThreadCounts
 }
@@ -218,7 +217,7 @@ class ServingThread {
   #used: EventLoopUtilization | undefined
 
   constructor(thread: number, options: ServingThreadsOptions, onEnd: () => void) {
-    const { budgets, context, counts, state, logger, readers } = options
+    const { budgets, context, state, logger, readers } = options
     this.#calls = new EngineCalls(context, state)
     const setup = setupOf(thread, options)
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
@@ -240,7 +239,7 @@ class ServingThread {
       if (!this.#isClosing) logger.error({ code, thread }, 'a serving thread ended')
       this.line.end(new DatabaseError('cancelled', 'the caller disconnected'))
       this.#calls.close()
-      for (const each of Object.values(countsOf(counts, thread)) as ClaimCounts[]) each.drop(thread)
+      for (const budget of [budgets.requests, budgets.answers]) budget.drop(thread)
       onEnd()
     })
   }
@@ -277,13 +276,13 @@ class ServingThread {
 
 function setupOf(
   thread: number,
-  { config, context, keys, counts, state, readers }: ServingThreadsOptions,
+  { config, context, keys, bodies, state, readers }: ServingThreadsOptions,
 ): ThreadSetup {
   const { limits, embeddings } = context
   const { slowQueryMs, slowQueriesKept } = config
   const model = embeddings && { model: embeddings.model, maxTextBytes: embeddings.maxTextBytes }
   const settings = { limits, embeddings: model, slowQueryMs, slowQueriesKept }
-  return { config, settings, keys, thread, counts, reads: readers.add(thread - 1), state: state.memory }
+  return { config, settings, keys, thread, bodies, reads: readers.add(thread), state: state.memory }
 }
 
 /** What serving threads ask of the service besides the engine. */

@@ -11,11 +11,11 @@ import { type Ports, startTransports, type ThreadTransports } from '../transport
 import { Line, type LineMessage } from './line.ts'
 import { remoteContext } from './remote-engine.ts'
 import { SharedState } from './shared-state.ts'
-import { countsOf, engineThread, type ThreadSetup } from './thread-setup.ts'
+import { engineThread, type ThreadSetup } from './thread-setup.ts'
 
 /** A serving thread: both transports, over the engine at the other end of a line. */
 const port = parentPort!
-const { config, settings, keys, thread, counts, reads, state }: ThreadSetup = workerData
+const { config, settings, keys, thread, bodies, reads, state }: ThreadSetup = workerData
 let transports: ThreadTransports | undefined
 
 /** Counts the calls of this thread; the engine's thread adds up those of all threads. */
@@ -35,7 +35,7 @@ class ThreadRefusedKeys extends RefusedKeys {
 keepTicksFast()
 const localReads = new LocalReads(reads, (...query) => matching(...query))
 const metrics = new ThreadMetrics({ isOfThread: true })
-const budgets = createBodyBudgets(config, countsOf(counts, thread))
+const budgets = createBodyBudgets(config, bodies, thread)
 const line: Line = new Line({
   post: (messages) => port.postMessage(messages),
   budget: budgets.answers,

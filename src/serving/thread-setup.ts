@@ -1,5 +1,5 @@
 import type { ServiceKeys } from '../base/api-key.ts'
-import { type BodyCounts, ClaimCounts } from '../base/budgets.ts'
+import type { BodyMemory } from '../base/budgets.ts'
 import type { ReaderSetup } from '../collections/reader-messages.ts'
 import type { Config } from '../config.ts'
 import type { RemoteSettings } from './remote-engine.ts'
@@ -11,8 +11,8 @@ export interface ThreadSetup {
   readonly keys: ServiceKeys
   /** Its number, from 1; 0 is the engine's thread. */
   readonly thread: number
-  /** The memory of the counts of both budgets of bodies. */
-  readonly counts: { readonly requests: SharedArrayBuffer; readonly answers: SharedArrayBuffer }
+  /** Of the budgets of bodies. */
+  readonly bodies: BodyMemory
   /** For the searches that the thread runs by itself. */
   readonly reads: ReaderSetup
   /** The memory of the shared state. */
@@ -52,8 +52,3 @@ function canSharePorts(): boolean {
 const servingThreadsFrom = 4
 /** Each has a lane in every segment. */
 const servingThreadsMax = 64
-
-/** The counts of a thread in the budgets that all share. */
-export function countsOf({ requests, answers }: ThreadSetup['counts'], thread: number): BodyCounts {
-  return { requests: new ClaimCounts(requests, thread), answers: new ClaimCounts(answers, thread) }
-}

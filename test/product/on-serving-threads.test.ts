@@ -8,7 +8,7 @@ import { it } from 'node:test'
  * Suites that run with one thread in `npm test`, here with three. The contract runs both ways there. `overload` is not
  * among them: each thread has a queue of its own, so one that is full does not refuse what another can take.
  */
-const suites = ['model', 'fuzz/fuzz', 'snapshot', 'http-server', 'bodies']
+const suites = ['model', 'fuzz/fuzz', 'snapshot', 'http-server', 'bodies', 'overload']
 
 it('a service on three threads passes the suites of a service on one', async () => {
   const root = join(import.meta.dirname, '../..')

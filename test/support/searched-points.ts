@@ -1,6 +1,5 @@
 import { AttributeIndex } from '../../src/attributes/attribute-index.ts'
 import type { AttributeValue } from '../../src/base/attributes.ts'
-import { SharedBudget } from '../../src/base/budgets.ts'
 import type { Filter } from '../../src/base/filter.ts'
 import { idBytes, idFromBytes, writeIdBytes } from '../../src/base/ids.ts'
 import { newId } from '../../src/base/new-ids.ts'
@@ -8,7 +7,7 @@ import type { Payload, SearchQuery, SearchResults } from '../../src/base/point.t
 import { scalarDistance } from '../../src/kernels/scalar.ts'
 import type { ReadCall } from '../../src/points/database.ts'
 import { IdTable } from '../../src/points/id-table.ts'
-import { CollectionSearch } from '../../src/search/collection-search.ts'
+import { CollectionSearch, resultBudget } from '../../src/search/collection-search.ts'
 import type { IndexSearches } from '../../src/search/index-searches.ts'
 import type { SearchedPoints } from '../../src/search/query-planner.ts'
 import { IndexFixture } from './index-fixture.ts'
@@ -48,12 +47,8 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
       copyId: (slot, target, at) => this.ids.copyId(slot, target, at),
       journalLength,
     })
-    const maxResults = 100_000
-    const results = new SharedBudget({
-      max: maxResults,
-      inWords: String,
-    }).share()
-    const searcher = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes })
+    const results = resultBudget({ max: 100_000 }).share()
+    const searcher = new CollectionSearch({ points: this, results, maxDetailBytes })
     this.search = (queries, call) => searcher.search(queries, call)
   }
 
