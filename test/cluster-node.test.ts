@@ -13,6 +13,7 @@ import { FailingDisk } from './support/failing-disk.ts'
 import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 import { noCollections } from './support/no-collections.ts'
 import { until } from './support/until.ts'
+import { WaitingRecords } from './support/waiting-records.ts'
 
 const call = { fields: httpFields }
 
@@ -293,6 +294,33 @@ describe('nodes of a cluster', () => {
     disk.fail({ operation: 'write', code: 'ENOSPC', times: 0 })
     await full.up.node.latest(undefined)
     assert.equal(full.up.node.status.fault, undefined)
+  })
+
+  it('answer a write while an earlier record of another collection is still being applied', async () => {
+    await withNodes(1, async ([a]) => {
+      const { node, main } = a!.up
+      await node.collections.put('docs', {
+        dimension: undefined,
+        hnsw: { m: undefined, efConstruction: undefined },
+      })
+      using docs = await node.collections.lease('docs')
+      let isSlowDone = false
+      let slow: Promise<unknown>
+      {
+        using waiting = new WaitingRecords([main])
+        slow = node.database.insert([point('slow')]).then(() => {
+          isSlowDone = true
+        })
+        await waiting.has(main)
+        const { ids } = await docs.database.insert([point('fast')])
+        assert.equal((await docs.database.get(ids[0]!))?.payload.content, 'fast')
+        assert.equal(isSlowDone, false)
+        // Reads of `session` still wait for everything before it.
+        await assert.rejects(node.admit({ consistency: 'session' }, AbortSignal.timeout(20)))
+      }
+      await slow
+      await node.admit({ consistency: 'session' })
+    })
   })
 
   it('change by filter the points that match when the log record is applied', async () => {

@@ -43,13 +43,13 @@ export interface ApplierOptions {
 /**
  * Applies the log to the collections of a node: each record once, in order.
  *
- *   log ─> next position? ─> batch ─> clock ─> its collection, several at a time ─> done, in order ─> answers, barriers
+ *   log ─> next position? ─> batch ─> clock ─> its collection, several at a time ─> answer ─> done, in order ─> barriers
  *            └ no: read again        (chunks)
  *
  * The cluster's clock is the highest timestamp of any record so far. Records of one collection are written to disk in
- * groups, and different collections in parallel. `applied` is the position up to which all records are done. A
- * restart resumes after it. Reads and the callers of writes wait for it, so a node that has acknowledged a write also
- * shows it.
+ * groups, and different collections in parallel. A write is answered when its own collection has applied it. `applied` is
+ * the position up to which all records are done. A restart resumes after it. Reads of `session` and `latest` wait for it,
+ * so a node that has acknowledged a write also shows it.
  *
  * A change of collections or aliases waits for all earlier records, and for `mark`, which makes their position
  * durable. Otherwise, after a restart, an earlier record could be applied to another collection that now has its
@@ -387,30 +387,29 @@ export class Applier {
   }
 
   #track(place: LogPlace, bytes: number, batch: Batch | undefined, outcome: Promise<Outcome>): void {
-    const flight: Flight = { place, bytes, batch, outcome: undefined, readMs: performance.now() }
+    const flight: Flight = { place, bytes, isDone: false, readMs: performance.now() }
     this.#flight.push(flight)
     this.#flightBytes += bytes
     outcome.then(
       (ended) => {
-        flight.outcome = ended
+        if (this.#failure !== undefined) return
+        // Earlier records of other collections may still be under way: their callers wait, not this one's.
+        if (batch !== undefined) this.#options.outcomes.settle(batch, { ...ended, position: place.position })
+        flight.isDone = true
         this.#land()
       },
       (error: unknown) => this.fail(error),
     )
   }
 
-  /** Removes finished records from the front of the queue, in log order, and passes on their outcomes. */
+  /** Removes finished records from the front of the queue, in log order. */
   #land(): void {
-    if (this.#failure !== undefined) return
-    const { outcomes, onApply } = this.#options
-    for (let first = this.#flight[0]; first?.outcome !== undefined; first = this.#flight[0]) {
+    const { onApply } = this.#options
+    for (let first = this.#flight[0]; first?.isDone; first = this.#flight[0]) {
       this.#flight.shift()
       this.#flightBytes -= first.bytes
       this.#applied = first.place
       onApply?.((performance.now() - first.readMs) / 1000)
-      const { batch, outcome } = first
-      if (batch === undefined) continue
-      outcomes.settle(batch, { ...outcome, position: first.place.position })
     }
     this.#waiters.wakeAll()
   }
@@ -453,8 +452,7 @@ interface Obstacle {
 interface Flight {
   readonly place: LogPlace
   readonly bytes: number
-  readonly batch: Batch | undefined
-  outcome: Outcome | undefined
+  isDone: boolean
   readonly readMs: number
 }
 

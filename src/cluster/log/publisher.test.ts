@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SharedMemoryLog } from '../../../test/support/memory-log.ts'
+import { until } from '../../../test/support/until.ts'
 import type { DatabaseError } from '../../base/errors.ts'
 import { newId } from '../../base/new-ids.ts'
 import type { NewPoint } from '../../base/point.ts'
 import { changesPerRecord } from '../../write/requests.ts'
 import { Outcomes } from '../outcomes.ts'
 import type { CommitLog } from './commit-log.ts'
-import { Publisher } from './publisher.ts'
+import { type BatchToAppend, Publisher } from './publisher.ts'
 import { decodeRecord, payloadBytesMax, recordBytesMax } from './records.ts'
 import { type ClusterRequest, encodeRequest } from './request-codec.ts'
 
@@ -99,6 +100,42 @@ describe('a request to the log', () => {
     const text = 'b'.repeat(payloadBytesMax(origin, collection) - emptyBytes - 6)
     assert.deepEqual(await submit(aliases(text), 1024), { refusal: undefined, appended: 1 })
     assert.equal((await submit(aliases(`${text}b`), 1024)).refusal?.reason, 'request_too_large')
+  })
+})
+
+describe('requests of several collections', () => {
+  it('take turns to be appended, whatever one of them has waiting', async () => {
+    const connection = new SharedMemoryLog().connect()
+    const outcomes = new Outcomes()
+    const appended: { readonly request: number; readonly collection: string; readonly position: number }[] =
+      []
+    const log: CommitLog = {
+      ...connection,
+      append: async (record, options) => {
+        const position = await connection.append(record, options)
+        const { request, collection } = decodeRecord(record)
+        appended.push({ request, collection, position })
+        return position
+      },
+    }
+    const publisher = publisherTo(log, outcomes, 64 * recordBytesMax)
+    const prepared = async (name: string, points: number, count: number): Promise<BatchToAppend[]> =>
+      await Promise.all(
+        Array.from({ length: count }, () => publisher.prepare(insertOf(points), { collection: name })),
+      )
+    // Each of these takes most of a record.
+    const bulk = await prepared('bulk', 14, 40)
+    const others = [...(await prepared('docs', 1, 2)), ...(await prepared('more', 1, 1))]
+    const ended = Promise.all([...bulk, ...others].map((batch) => publisher.send(batch, undefined)))
+    for (let at = 0; at < bulk.length + others.length; at += 1) {
+      await until(() => appended.length > at)
+      assert.ok(appended.length - at <= 8, 'a bounded part of them is in the log')
+      const { request, position } = appended[at]!
+      outcomes.settle({ origin, request }, { result: undefined, position })
+    }
+    await ended
+    const order = appended.map(({ collection: name }) => name)
+    assert.ok(order.lastIndexOf('docs') < 10 && order.indexOf('more') < 10, order.join())
   })
 })
 

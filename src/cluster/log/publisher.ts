@@ -49,12 +49,13 @@ interface PublishOptions {
 /**
  * Sends requests to the log and waits until they are applied here.
  *
- *   encode ─> append ─> applied, durably ─> the outcome, the same on every replica
- *               │ uncertain: retry with the same id
- *               └ still uncertain after a time: the caller gets an error that says so
+ *   encode ─> its collection's turn ─> append ─> applied, durably ─> the outcome, the same on every replica
+ *                                        │ uncertain: retry with the same id
+ *                                        └ still uncertain after a time: the caller gets an error that says so
  */
 export class Publisher {
   readonly #options: PublisherOptions
+  readonly #window = new FairWindow(windowBytes)
   /** End the requests in progress. */
   readonly #ends = new Set<() => void>()
   #bytes = 0
@@ -198,6 +199,7 @@ export class Publisher {
     signal: AbortSignal | undefined,
     { outcome, deadline }: { readonly outcome: Promise<Ended>; readonly deadline: AbortSignal },
   ): Promise<Ended> {
+    using _ = await this.#window.enter(batch, deadline)
     await this.#append(batch, signal, deadline)
     return await Promise.race([outcome, uncertainAfter(deadline, signal)])
   }
@@ -223,6 +225,72 @@ export class Publisher {
     }
   }
 }
+
+/**
+ * Lets a number of bytes be on their way through the log, and the collections that wait take turns. In the log no record
+ * overtakes another, so a large backlog of one collection would hold up all others.
+ */
+class FairWindow {
+  readonly #bytesMax: number
+  /** By collection, the one whose turn comes next first. */
+  readonly #waiting = new Map<string, { readonly bytes: number; readonly enter: () => void }[]>()
+  #bytes = 0
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax
+  }
+
+  /**
+   * Resolves when a batch may be appended; it leaves the window when that is disposed.
+   *
+   * @throws DatabaseError `overloaded` when the signal aborts first
+   */
+  async enter(
+    { collection, payload: { length: bytes } }: BatchToAppend,
+    signal: AbortSignal,
+  ): Promise<Disposable> {
+    await new Promise<void>((resolve, reject) => {
+      const queue = this.#waiting.get(collection) ?? []
+      const onAbort = (): void => {
+        queue.splice(queue.indexOf(entry), 1)
+        if (queue.length === 0) this.#waiting.delete(collection)
+        const message =
+          'the log of the cluster does not keep up with the writes: nothing was stored, try again later'
+        reject(new DatabaseError('overloaded', message))
+      }
+      const enter = (): void => {
+        signal.removeEventListener('abort', onAbort)
+        this.#bytes += bytes
+        resolve()
+      }
+      const entry = { bytes, enter }
+      queue.push(entry)
+      this.#waiting.set(collection, queue)
+      signal.addEventListener('abort', onAbort)
+      if (signal.aborted) onAbort()
+      else this.#admit()
+    })
+    return {
+      [Symbol.dispose]: () => {
+        this.#bytes -= bytes
+        this.#admit()
+      },
+    }
+  }
+
+  #admit(): void {
+    for (const [collection, queue] of this.#waiting) {
+      // A batch that is larger than the window enters when nothing else is under way.
+      if (this.#bytes > 0 && this.#bytes + queue[0]!.bytes > this.#bytesMax) return
+      queue.shift()!.enter()
+      this.#waiting.delete(collection)
+      if (queue.length > 0) this.#waiting.set(collection, queue)
+    }
+  }
+}
+
+/** Several times what the servers and a node take in while one record is stored. */
+const windowBytes = 4 * 1024 * 1024
 
 /** Rejects when the signal aborts. */
 function uncertainAfter(deadline: AbortSignal, caller: AbortSignal | undefined): Promise<never> {
