@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { availableParallelism, loadavg } from 'node:os'
 import { seededRandom } from '../support/random.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
@@ -46,7 +47,7 @@ export async function runCampaign(
     return await campaign.run(names)
   } catch (error) {
     await campaign.workload.stop()
-    for (const node of cluster.nodes) report(`${node.name}:\n${node.log.split('\n').slice(-30).join('\n')}`)
+    await reportState(cluster, report)
     throw error
   }
 }
@@ -93,16 +94,14 @@ class Campaign {
     return { faults, writes: workload.acknowledged, reads: workload.readsMade }
   }
 
-  async #strike(name: string, { strike, takesCopies }: Fault): Promise<void> {
+  async #strike(name: string, { strike, needsCopies }: Fault): Promise<void> {
     const { nodes } = this.#cluster
     const random = this.#random
     const { workload } = this
     const beginMs = performance.now()
-    if (this.#isInParts) {
-      if (takesCopies) await allCopies(nodes)
-      if (random() < shareOfMoves) await beginMove(nodes, random)
-    }
-    const areMissing = this.#isInParts && (await lacksCopies(nodes))
+    if (needsCopies) await allCopies(nodes)
+    if (this.#isInParts && random() < shareOfMoves) await beginMove(nodes, random)
+    const areMissing = await lacksCopies(nodes)
     const startMs = performance.now()
     await strike(this.#cluster, random)
     if (name === fullVolume) for (const node of nodes) await startEnded(node, this.#report)
@@ -185,10 +184,28 @@ class Campaign {
   }
 }
 
+/** Reports what a reader of a failure asks first: whether the machine was busy, and what each process says. */
+async function reportState(
+  { nodes, servers }: ClusterProcesses,
+  report: (line: string) => void,
+): Promise<void> {
+  const [load] = loadavg()
+  report(`load of the machine: ${load!.toFixed(1)} on ${availableParallelism()} cores`)
+  for (let index = 0; index < servers.count; index += 1) {
+    const is = (await servers.isCurrent(index)) ? 'has everything' : 'does not have everything'
+    report(`log server ${index} ${is}:\n${lastLines(servers.logOf(index), 10)}`)
+  }
+  for (const node of nodes) report(`${node.name}: ${await node.readiness()}\n${lastLines(node.log, 30)}`)
+}
+
+function lastLines(text: string, count: number): string {
+  return text.trimEnd().split('\n').slice(-count).join('\n')
+}
+
 /** Restarts and reports a node whose process LMDB's native code ended on a full volume. Nothing may be lost. */
 async function startEnded(node: NodeProcess, report: (line: string) => void): Promise<void> {
   if (node.isRunning) return
-  report(`${node.name} HAS ENDED, starting it again:\n${node.log.split('\n').slice(-5).join('\n')}`)
+  report(`${node.name} HAS ENDED, starting it again:\n${lastLines(node.log, 5)}`)
   await node.start()
 }
 

@@ -156,6 +156,13 @@ export class NodeProcess {
     return this.isRunning ? this.#process!.pid : undefined
   }
 
+  /** What the node says about itself, for people. */
+  async readiness(): Promise<string> {
+    if (!this.isRunning) return 'it has ended'
+    const answer = await fetch(`${this.url}/readyz`, { signal: AbortSignal.timeout(5_000) }).catch(String)
+    return typeof answer === 'string' ? answer : `${answer.status} ${await answer.text()}`
+  }
+
   /** @param butDrained whether a node counts as ready if the only reason against it is that it is being drained */
   async isReady(butDrained = false): Promise<boolean> {
     try {

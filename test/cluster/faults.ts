@@ -181,8 +181,12 @@ export const faults: Readonly<Record<string, Strike>> = {
   },
 }
 
-/** Faults that destroy a node's copy of points. */
-const destructive: ReadonlySet<string> = new Set([
+/**
+ * Faults before which all copies of points must exist: they destroy those of a node, or a node has to answer alone. A
+ * node that is still copying its points gets what it lacks from others, through the log servers.
+ */
+const ofWholeNodes: ReadonlySet<string> = new Set([
+  'all log servers stopped',
   'a store emptied',
   'a store with flipped bits',
   'a store cut short',
@@ -238,16 +242,16 @@ export const faultsOfParts: Readonly<Record<string, Strike>> = {
   },
 }
 
-/** Faults that destroy a copy of partitions. */
-const destructiveOfParts: ReadonlySet<string> = new Set([
+/** The same, of nodes that have a part of the points each. */
+const ofWholeNodesWithParts: ReadonlySet<string> = new Set([
   'a node that is removed while it is stopped, then comes back',
   'a node that is told to fetch everything again',
 ])
 
 export interface Fault {
   readonly strike: Strike
-  /** Whether it destroys a copy of points: then all other copies must exist before. */
-  readonly takesCopies: boolean
+  /** Whether all copies of points must exist before. */
+  readonly needsCopies: boolean
 }
 
 /**
@@ -257,12 +261,12 @@ export interface Fault {
  */
 export function kindsOf(replicas?: number): Readonly<Record<string, Fault>> {
   const all = { ...faults, ...(replicas === undefined ? {} : faultsOfParts) }
-  for (const name of destructive) assert.ok(name in faults, name)
-  for (const name of destructiveOfParts) assert.ok(name in faultsOfParts, name)
+  for (const name of ofWholeNodes) assert.ok(name in faults, name)
+  for (const name of ofWholeNodesWithParts) assert.ok(name in faultsOfParts, name)
   return Object.fromEntries(
     Object.entries(all).map(([name, strike]) => [
       name,
-      { strike, takesCopies: destructive.has(name) || destructiveOfParts.has(name) },
+      { strike, needsCopies: ofWholeNodes.has(name) || ofWholeNodesWithParts.has(name) },
     ]),
   )
 }

@@ -129,7 +129,8 @@ export class NatsServers implements AsyncDisposable {
   /** Whether a server has everything that it should have. */
   async isCurrent(index: number): Promise<boolean> {
     try {
-      return (await fetch(`http://127.0.0.1:${this.#places[index]!.monitor}/healthz`)).ok
+      const url = `http://127.0.0.1:${this.#places[index]!.monitor}/healthz`
+      return (await fetch(url, { signal: AbortSignal.timeout(5_000) })).ok
     } catch {
       // Not listening yet: the caller retries.
       return false
