@@ -5,7 +5,7 @@
 
 import { findNatsServer } from '../scripts/get-nats.ts'
 import type { ClusterStatus } from '../src/base/cluster-status.ts'
-import { stopSignal } from '../src/cli/stop-signal.ts'
+import { stopSignal } from '../src/cli/arguments.ts'
 import type { VectorClient } from '../src/client/client.ts'
 import { createHttpClient, type HttpClient } from '../src/client/http-client.ts'
 import { ClusterProcesses, type NodeProcess } from '../test/cluster/cluster-processes.ts'

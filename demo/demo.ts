@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join, relative } from 'node:path'
-import { stopSignal } from '../src/cli/stop-signal.ts'
+import { stopSignal } from '../src/cli/arguments.ts'
 import type { VectorClient } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'

@@ -21,13 +21,11 @@ import {
   embeddingEndpoint,
   type SettingSources,
 } from './config.ts'
-import type { Embedder } from './embeddings/embedder.ts'
+import { Embedder, embeddingCounters, outageLog, registerEmbeddings } from './embeddings/embedder.ts'
 import { ApiKeys } from './service/api-keys.ts'
 import { clusterOf } from './service/cluster.ts'
-import { createEmbedder } from './service/embeddings.ts'
-import { readinessOf } from './service/readiness.ts'
 import { mainIndexDirectory } from './service/stored-data.ts'
-import { registerSystem, registerTransports } from './service/system-metrics.ts'
+import { readinessOf, registerSystem, registerTransports } from './service/system-metrics.ts'
 import { SharedState } from './serving/shared-state.ts'
 import { engineThread, servingThreadsOf, type ThreadCounts } from './serving/thread-setup.ts'
 import type { StoreOptions } from './storage/data-store.ts'
@@ -324,6 +322,34 @@ function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger:
   logger.info({ host: grpcHost, port: grpc }, 'gRPC listens')
   if (http !== undefined)
     logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs', console: '/console' }, 'HTTP listens')
+}
+
+/**
+ * Creates the embedder; undefined unless EMBEDDINGS_URL is set. Sends nothing to the endpoint yet: it may be started
+ * later.
+ */
+function createEmbedder(config: Config, metrics: ServiceMetrics, logger: Logger): Embedder | undefined {
+  const endpoint = embeddingEndpoint(config)
+  if (endpoint === undefined) return undefined
+  const { host } = new URL(endpoint.url)
+  const counters = embeddingCounters(metrics)
+  const noteOutcome = outageLog(logger, host)
+  const embedder = new Embedder({
+    ...endpoint,
+    onTexts: counters.onTexts,
+    onRequest(outcome, seconds) {
+      counters.onRequest(outcome, seconds)
+      noteOutcome(outcome)
+    },
+    timeoutMs: config.embeddingsTimeoutMs,
+    batchSize: config.embeddingsBatchSize,
+    maxRequests: config.embeddingsMaxRequests,
+    maxTexts: config.embeddingsMaxTexts,
+    maxTextBytes: config.embeddingsMaxTextBytes,
+    cacheBytes: config.embeddingsCacheBytes,
+  })
+  registerEmbeddings(metrics, embedder, host)
+  return embedder
 }
 
 /** Time to write the index to disk, however long the running requests took to end. */

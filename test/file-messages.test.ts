@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { readNamed } from '../src/cli/files.ts'
+import { readNamed } from '../src/cli/arguments.ts'
 import { run, temporaryDirectory } from './support/process.ts'
 
 const main = join(import.meta.dirname, '../src/cli/main.ts')

@@ -9,7 +9,7 @@ import { rangesOf, Searcher, type SlotRange } from '../../src/index/searcher.ts'
 import type { CodeBits, SegmentHandle } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import type { KernelModule } from '../../src/kernels/wasm-module.ts'
-import { SlotAllocator } from '../../src/points/slot-allocator.ts'
+import { SlotAllocator } from '../../src/points/point-table.ts'
 
 export interface IndexOptions {
   readonly kernels: KernelModule

@@ -2,7 +2,7 @@ import type { ClusterStatus } from '../base/cluster-status.ts'
 import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/request-headers.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
-import type { Embeddings } from '../embeddings/embeddings.ts'
+import type { Embeddings } from '../embeddings/embedder.ts'
 import type {
   CollectionStats,
   Collections,

@@ -3,24 +3,17 @@ import type { ClusterStatus } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import type { ApiContext, Call } from './call.ts'
-import { type ChangeByFilterInput, type Changed, deletePoints, updatePoints } from './change-by-filter.ts'
 import {
-  drainNode,
-  getCluster,
-  type NodeInput,
-  type ReplicasInput,
-  refetchNode,
-  removeNode,
-  setReplicas,
-  undrainNode,
-} from './change-cluster.ts'
-import {
+  type ChangeByFilterInput,
+  type Changed,
   deletePoint,
+  deletePoints,
   type PatchPointInput,
   type PointIdInput,
   type PutPointInput,
   patchPoint,
   putPoint,
+  updatePoints,
   type WrittenPoint,
 } from './change-point.ts'
 import {
@@ -41,13 +34,21 @@ import {
   insertVectorsBatch,
 } from './insert-points.ts'
 import {
+  drainNode,
+  getCluster,
   getSettings,
   getStats,
   listSlowRequests,
+  type NodeInput,
+  type ReplicasInput,
+  refetchNode,
+  removeNode,
   type SlowRequestsAnswer,
   type Stats,
+  setReplicas,
   type TakenSnapshot,
   takeSnapshot,
+  undrainNode,
 } from './inspect-service.ts'
 import {
   type CountPointsInput,

@@ -1,5 +1,5 @@
 import { DatabaseError, invalid, wrongDimension } from '../base/errors.ts'
-import type { Embeddings } from '../embeddings/embeddings.ts'
+import type { Embeddings } from '../embeddings/embedder.ts'
 import type { ApiContext, FieldNames } from './call.ts'
 import { checkPayload, type PayloadInput } from './validation.ts'
 

@@ -1,14 +1,16 @@
 import { attributeLimits, DateTime, type GeoPoint, type Scalar } from '../base/attributes.ts'
 import type { Bounds, Filter, Ordered, Test } from '../base/filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
-import { AllNode, AnyNode, NotNode } from './composite-nodes.ts'
 import {
+  AllNode,
+  AnyNode,
   FieldNode,
   type FilterNode,
   type FilterSource,
   GroupNode,
   IdsNode,
   matchCosts,
+  NotNode,
   PartitionsNode,
   WordsNode,
 } from './filter-nodes.ts'

@@ -1,10 +1,9 @@
 import { assert } from '../base/errors.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
-import { columnPieces, loadColumn } from './column-pieces.ts'
 import type { MemoryCount } from './memory-count.ts'
 import { Uint32Pages } from './memory-count.ts'
 import type { LeftOut, Piece } from './pieces.ts'
-import { SlotColumn } from './slot-column.ts'
+import { columnPieces, loadColumn, SlotColumn } from './slot-column.ts'
 
 /**
  * Stores the shape of each slot: a list of codes, one for each path and kind at which the slot has a value. The index

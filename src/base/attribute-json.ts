@@ -1,5 +1,11 @@
-import { type Attributes, type AttributeValue, DateTime, GeoPoint } from './attributes.ts'
-import { formatDateTime, parseDateTime } from './datetime.ts'
+import {
+  type Attributes,
+  type AttributeValue,
+  DateTime,
+  formatDateTime,
+  GeoPoint,
+  parseDateTime,
+} from './attributes.ts'
 
 /**
  * Attributes as canonical JSON, for the payload record on disk, answers over HTTP, and exports. Equal attributes have

@@ -1,6 +1,5 @@
-import { checkPath, shownText } from './attribute-checks.ts'
+import { checkAttributes, checkPath, shownText } from './attribute-checks.ts'
 import { isList, isMap } from './attribute-json.ts'
-import { checkAttributes } from './attribute-totals.ts'
 import { type Attributes, type AttributeValue, attributeLimits, DateTime, GeoPoint } from './attributes.ts'
 import { invalid } from './errors.ts'
 import type { Patch, Payload } from './point.ts'

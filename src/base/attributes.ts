@@ -40,3 +40,78 @@ export const attributeLimits = {
   /** Different paths, including paths of maps. */
   paths: 256,
 } as const
+
+/**
+ * Moments as text, in RFC 3339. A moment is a whole number of microseconds in the years 0001 to 9999 UTC that float64
+ * represents exactly: every microsecond of the years 1685 to 2254, at worst every 32nd in other years, and therefore
+ * every whole second.
+ */
+
+/** The accepted form of a moment, for messages. */
+export const dateTimeWords =
+  'a time as in RFC 3339, with Z or an offset, at most 6 digits of a second and a year from 0001 to 9999'
+
+const minUs = -62_135_596_800_000_000
+const endUs = 253_402_300_800_000_000
+
+const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/
+
+/** Longer than any moment as text. */
+const lengthMax = 40
+
+/**
+ * Parses a moment; returns undefined for any other text, and for a moment that float64 cannot represent exactly. A leap
+ * second (`:60`) is not accepted: a count since 1970 has no number for it.
+ */
+export function parseDateTime(text: string): DateTime | undefined {
+  const match = text.length > lengthMax ? null : rfc3339.exec(text)
+  if (match === null) return undefined
+  const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as SixNumbers
+  if (month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return undefined
+  if (hour > 23 || minute > 59 || second > 59) return undefined
+  const offsetMinutes = offsetOf(match[8], Number(match[9]), Number(match[10]))
+  if (offsetMinutes === undefined) return undefined
+  const seconds =
+    daysSince1970(year, month, day) * 86_400 + hour * 3600 + (minute - offsetMinutes) * 60 + second
+  const micros = Number((match[7] ?? '').padEnd(6, '0'))
+  const us = seconds * 1e6 + micros
+  // A whole second is exact in every year, so only adding the fraction can have rounded.
+  return us - seconds * 1e6 === micros ? dateTimeOf(us) : undefined
+}
+
+/** Makes a moment from microseconds; undefined if float64 cannot represent them or the year is not 0001 to 9999. */
+export function dateTimeOf(us: number | bigint): DateTime | undefined {
+  const number = Number(us)
+  const isExact = typeof us === 'bigint' ? BigInt(number) === us : Number.isInteger(us)
+  return isExact && number >= minUs && number < endUs ? new DateTime(number + 0) : undefined
+}
+
+/** Formats a moment in UTC, with only the digits of a second that it needs. */
+export function formatDateTime({ us }: DateTime): string {
+  // The remainder is exact; a quotient would not be.
+  const micros = ((us % 1e6) + 1e6) % 1e6
+  const whole = new Date((us - micros) / 1e3).toISOString().slice(0, 19)
+  if (micros === 0) return `${whole}Z`
+  return `${whole}.${String(micros).padStart(6, '0').replace(/0+$/, '')}Z`
+}
+
+type SixNumbers = [number, number, number, number, number, number]
+
+/** Minutes ahead of UTC; 0 for Z. */
+function offsetOf(sign: string | undefined, hours: number, minutes: number): number | undefined {
+  if (sign === undefined) return 0
+  if (hours > 23 || minutes > 59) return undefined
+  return (sign === '-' ? -1 : 1) * (hours * 60 + minutes)
+}
+
+function daysIn(year: number, month: number): number {
+  const isLeapYear = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+  return month === 2 && isLeapYear ? 29 : daysOfMonth[month - 1]!
+}
+
+const daysOfMonth = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] as const
+
+function daysSince1970(year: number, month: number, day: number): number {
+  // `Date.UTC` reads the years 0 to 99 as 1900 to 1999, so add 400 years: the calendar repeats every 146,097 days.
+  return Date.UTC(year + 400, month - 1, day) / 86_400_000 - 146_097
+}

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { DateTime } from './attributes.ts'
-import { dateTimeOf, formatDateTime, parseDateTime } from './datetime.ts'
+import { DateTime, dateTimeOf, formatDateTime, parseDateTime } from './attributes.ts'
 
 const firstUs = Date.UTC(2001, 0, 1) * 1000 - 2000 * 365.2425 * 86_400 * 1e6
 const lastUs = Date.UTC(9999, 11, 31, 23, 59, 59) * 1000

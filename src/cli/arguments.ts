@@ -1,3 +1,5 @@
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { InvalidArgumentError } from 'commander'
 import { settings } from '../settings/table.ts'
 
@@ -73,3 +75,90 @@ export function aligned(rows: readonly (readonly string[])[]): string[] {
       .trimEnd(),
   )
 }
+
+/**
+ * Checks that a file that the caller has named can be read. The system's error would not say which option named it, and
+ * for a directory not even its name.
+ *
+ * @param name the option that named the file, like `--texts`; undefined for an argument
+ */
+export function checkReadable(path: string, name?: string): void {
+  const file = name === undefined ? path : `${name}: ${path}`
+  if (!existsSync(path)) throw new UsageError(`${file} does not exist`)
+  if (statSync(path).isDirectory()) throw new UsageError(`${file} is a directory, it must be a file`)
+  try {
+    accessSync(path, constants.R_OK)
+  } catch {
+    throw new UsageError(`${file} cannot be read by ${userName()}`)
+  }
+}
+
+/** Reads a file that the caller has named. @throws UsageError if it cannot be read */
+export function readNamed(path: string, name: string): string {
+  checkReadable(path, name)
+  return readFileSync(path, 'utf8')
+}
+
+/** Explains an error of the file system, with what to do; undefined for any other error. */
+export function fileFault({ code, path }: NodeJS.ErrnoException): string | undefined {
+  if (path === undefined) return undefined
+  const directory = dirname(path)
+  switch (code) {
+    case 'ENOENT':
+      return existsSync(directory)
+        ? `${path} does not exist`
+        : `there is no directory ${directory} for ${path}: create it, or name another`
+    case 'ENOTDIR':
+      return `${path}: a part of this path is a file, not a directory`
+    case 'EISDIR':
+      return `${path} is a directory, it must be a file`
+    case 'EACCES':
+    case 'EPERM':
+      return `${path} cannot be read or written by ${userName()}: change its owner or mode, or name another`
+    case 'EROFS':
+      return `${path} is on a file system that is mounted read-only: name another`
+  }
+  return undefined
+}
+
+function userName(): string {
+  const user = process.getuid?.()
+  return user === undefined ? 'this user' : `this user (${user})`
+}
+
+const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
+
+type StopSignal = keyof typeof exitCodes
+
+/** The error of a command that was stopped before its end. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted'
+  readonly exitCode: number
+
+  constructor(signal: StopSignal) {
+    super('interrupted')
+    this.exitCode = exitCodes[signal]
+  }
+}
+
+/**
+ * Resolves with the first SIGINT or SIGTERM. A second signal of either kind ends the process immediately, with the
+ * usual exit code for that signal.
+ */
+export function stopSignal(): Promise<StopSignal> {
+  return new Promise((resolve) => {
+    let firstMs: number | undefined
+    const onSignal = (signal: NodeJS.Signals): void => {
+      firstMs ??= performance.now()
+      if (performance.now() - firstMs > echoMs) process.exit(exitCodes[signal as StopSignal])
+      resolve(signal as StopSignal)
+    }
+    for (const signal of Object.keys(exitCodes)) process.on(signal, onSignal)
+  })
+}
+
+/**
+ * A Ctrl-C under `npm start` arrives twice: from the terminal, which signals its whole process group, and from npm,
+ * which passes it on. Nobody types it again this fast.
+ */
+const echoMs = 300

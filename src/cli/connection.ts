@@ -7,8 +7,7 @@ import { tlsFault } from '../client/calls.ts'
 import type { VectorClient } from '../client/client.ts'
 import { authorizationOf, causeOf, type HttpService, refusalOf } from '../client/http-call.ts'
 import { readConfig } from '../config.ts'
-import { type Environment, UsageError } from './arguments.ts'
-import { readNamed } from './files.ts'
+import { type Environment, readNamed, UsageError } from './arguments.ts'
 
 export interface ConnectionOptions extends HttpOptions {
   readonly grpc?: string

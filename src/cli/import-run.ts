@@ -10,7 +10,7 @@ import { backoffMs, retried } from '../base/retry.ts'
 import { type BatchInsert, batchBytesMax } from '../client/bulk-insert.ts'
 import { passingReasons } from '../client/calls.ts'
 import type { CheckedPoint } from '../client/input.ts'
-import { type SampledPoint, sampleWith } from '../import/stored-sample.ts'
+import { type SampledPoint, sampleWith } from '../import/points.ts'
 import type { Journal, SentBatch } from './journal.ts'
 import type { Item } from './readers.ts'
 

@@ -4,14 +4,12 @@ import { defaultCollection } from '../base/collection.ts'
 import { insertCheckedOf } from '../client/bulk-insert.ts'
 import type { PointsClient, VectorClient } from '../client/client.ts'
 import { notStoredWords } from '../import/points.ts'
-import type { Environment } from './arguments.ts'
+import { checkReadable, type Environment, Interrupted, stopSignal } from './arguments.ts'
 import { wordsOf } from './collections.ts'
 import { type ConnectionOptions, collectionOf, connect, targetOf } from './connection.ts'
-import { checkReadable } from './files.ts'
 import { ImportRun, Progress, type RunOptions } from './import-run.ts'
 import { type ImportSource, Journal } from './journal.ts'
 import { type ReaderOptions, readItems } from './readers.ts'
-import { Interrupted, stopSignal } from './stop-signal.ts'
 
 export interface ImportOptions extends ConnectionOptions, ReaderOptions, RunOptions {
   readonly journal?: string

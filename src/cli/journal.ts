@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { lastingIds, type SampledPoint } from '../import/stored-sample.ts'
+import { lastingIds, type SampledPoint } from '../import/points.ts'
 import { UsageError } from './arguments.ts'
 
 /** Identifies an import. Kept as text, because messages show it to people. */

@@ -2,8 +2,7 @@
 import nodeModule from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { findBundledNode, isNodeNewEnough, noNodeMessage, runOn } from './bundled-node.ts'
-import { stopWithParent } from './parent-watch.ts'
+import { findBundledNode, isNodeNewEnough, noNodeMessage, runOn, stopWithParent } from './bundled-node.ts'
 
 // The imports above must run on an older Node; everything else is only loaded on a new one.
 const { VICINAL_LAUNCHER: launcher, ...environment } = process.env

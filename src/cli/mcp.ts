@@ -22,10 +22,9 @@ import {
   attributeJson,
   type Filter,
 } from '../client/values.ts'
-import type { Environment } from './arguments.ts'
+import { type Environment, stopSignal } from './arguments.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'
 import { lineOf } from './points.ts'
-import { stopSignal } from './stop-signal.ts'
 
 export interface McpOptions extends ConnectionOptions {
   readonly write?: boolean

@@ -9,7 +9,9 @@ import { limits } from '../settings/limits.ts'
 import { settingRows, settings } from '../settings/table.ts'
 import {
   type Environment,
+  fileFault,
   finite,
+  Interrupted,
   names,
   separator,
   sizeOf,
@@ -21,13 +23,10 @@ import { addCluster } from './cluster.ts'
 import { addCollections } from './collections.ts'
 import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
 import type { ExportOptions } from './export.ts'
-import { fileFault } from './files.ts'
 import type { ImportOptions } from './import.ts'
 import type { McpOptions } from './mcp.ts'
-import { addPoints, addPointsOptions, filterHelp } from './points.ts'
-import type { QueryOptions } from './query.ts'
+import { addPoints, addPointsOptions, filterHelp, type QueryOptions } from './points.ts'
 import type { SourceOptions } from './snapshot.ts'
-import { Interrupted } from './stop-signal.ts'
 
 /**
  * Runs one command line. Returns the exit code: 0 done, 1 failed, 2 usage error, 130 and 143 stopped by a signal.
@@ -291,7 +290,7 @@ function addQuery(program: Command, environment: Environment): void {
     .option('--exact', 'find the true nearest neighbours, however long it takes')
     .option('--profile', 'print how the search was answered, to standard error')
     .option('--json', 'print one JSON object per line')
-    .action(async (options: QueryOptions) => (await import('./query.ts')).query(options, environment))
+    .action(async (options: QueryOptions) => (await import('./points.ts')).query(options, environment))
     .addHelpText('after', queryBelow)
 }
 

@@ -4,8 +4,7 @@ import { editDistance } from '../base/spelling.ts'
 import { type Config, isHttpOpen, type SettingSources } from '../config.ts'
 import { startService } from '../main.ts'
 import { settingRows } from '../settings/table.ts'
-import type { Environment } from './arguments.ts'
-import { stopSignal } from './stop-signal.ts'
+import { type Environment, stopSignal } from './arguments.ts'
 
 /**
  * Serves in the foreground until SIGTERM or SIGINT, then drains and ends the process. A second signal ends it

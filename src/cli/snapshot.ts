@@ -20,7 +20,7 @@ import {
   storedCollections,
   writeWholeFile,
 } from '../service/stored-data.ts'
-import { type Environment, UsageError } from './arguments.ts'
+import { checkReadable, type Environment, UsageError } from './arguments.ts'
 import {
   collectionOf,
   defaultHttpUrl,
@@ -29,7 +29,6 @@ import {
   httpService,
   withClient,
 } from './connection.ts'
-import { checkReadable } from './files.ts'
 
 /** Writes a snapshot to a file, or into a directory under a generated name. */
 export async function createSnapshot(

@@ -2,8 +2,8 @@ import { assert, DatabaseError } from '../base/errors.ts'
 import { payloadBytes } from '../base/point.ts'
 import { type BulkOptions, type CallOptions, type InsertOptions, optionsIn, ServiceError } from './calls.ts'
 import type { Hit, InsertReport, ListQuery, PointsClient, PointToInsert } from './client.ts'
-import { optional, wholeIn, wrongKind } from './field-readers.ts'
 import { type CheckedPoint, checkPoints, pointIn } from './input.ts'
+import { optional, wholeIn, wrongKind } from './values.ts'
 
 /** Stores all points of a batch or none. */
 export interface BatchInsert {

@@ -8,7 +8,7 @@ import {
   positionOf,
 } from '../base/request-headers.ts'
 import { backoffMs, retried } from '../base/retry.ts'
-import { fieldsOf, flagIn, oneOf, optional, textIn, textsIn, wholeIn, wrongKind } from './field-readers.ts'
+import { fieldsOf, flagIn, oneOf, optional, textIn, textsIn, wholeIn, wrongKind } from './values.ts'
 
 /** What the calls of both transports have in common: options, bounds, retries, errors, and the session with a cluster. */
 

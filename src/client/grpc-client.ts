@@ -27,7 +27,6 @@ import {
   tlsFault,
 } from './calls.ts'
 import type { CollectionInfo, VectorClient } from './client.ts'
-import { fieldsOf } from './field-readers.ts'
 import {
   changedOf,
   collectionOf,
@@ -47,7 +46,7 @@ import {
 } from './grpc-messages.ts'
 import { checkCollectionName } from './input.ts'
 import { type CollectionCalls, collectionsOver, type PointCalls, pointsOver } from './transport.ts'
-import { objectOf } from './values.ts'
+import { fieldsOf, objectOf } from './values.ts'
 
 export interface GrpcClientOptions extends CallBounds {
   /** `host:port`. Of several nodes of a cluster, one is called until it fails. */

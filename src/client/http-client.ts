@@ -10,9 +10,17 @@ import type {
   SlowQueries,
   VectorClient,
 } from './client.ts'
-import { fieldsOf } from './field-readers.ts'
-import { bodyOf, type HitAnswer, hitOf, type PayloadAnswer, payloadOf, renamed } from './http-bodies.ts'
-import { type HttpCaller, type HttpServices, httpCaller } from './http-call.ts'
+import {
+  bodyOf,
+  type HitAnswer,
+  type HttpCaller,
+  type HttpServices,
+  hitOf,
+  httpCaller,
+  type PayloadAnswer,
+  payloadOf,
+  renamed,
+} from './http-call.ts'
 import { checkCollectionName } from './input.ts'
 import {
   type CollectionCalls,
@@ -21,7 +29,7 @@ import {
   type PointCalls,
   pointsOver,
 } from './transport.ts'
-import { attributeFromJson, objectOf } from './values.ts'
+import { attributeFromJson, fieldsOf, objectOf } from './values.ts'
 
 export interface HttpClientOptions extends HttpServices {
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */

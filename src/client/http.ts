@@ -10,8 +10,7 @@ export type { BulkOptions, CallBounds, CallOptions, InsertOptions } from './call
 export { ServiceError } from './calls.ts'
 export type * from './client.ts'
 export { createHttpClient, type HttpClient, type HttpClientOptions } from './http-client.ts'
-export { attributesOfMetadata } from './metadata.ts'
-export { uuidOf } from './uuid-of.ts'
+export { attributesOfMetadata, uuidOf } from './metadata.ts'
 export type {
   AttributeInput,
   AttributeOutput,

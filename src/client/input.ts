@@ -30,20 +30,23 @@ import type {
   Words,
 } from './client.ts'
 import {
+  type Filter,
   fieldsOf,
   finiteIn,
   flagIn,
   isPlain,
   itemsOf,
   kindOf,
+  type Moment,
+  microsecondsIn,
+  objectOf,
   oneOf,
   optional,
   textIn,
   textsIn,
   wholeIn,
   wrongKind,
-} from './field-readers.ts'
-import { type Filter, type Moment, microsecondsIn, objectOf } from './values.ts'
+} from './values.ts'
 
 /**
  * The only place that reads what a caller passes. Every function returns a copy with nothing but checked values, which

@@ -24,7 +24,6 @@ import type {
   Selection,
   WriteOptions,
 } from './client.ts'
-import { optional } from './field-readers.ts'
 import {
   aliasChangesIn,
   type CheckedChange,
@@ -46,7 +45,7 @@ import {
   settingsIn,
   updateIn,
 } from './input.ts'
-import type { Filter } from './values.ts'
+import { type Filter, optional } from './values.ts'
 
 /** The operations on collections as a transport performs them. `input.ts` has checked all inputs. */
 export interface CollectionCalls {

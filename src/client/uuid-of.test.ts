@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { uuidOf } from './uuid-of.ts'
+import { uuidOf } from './metadata.ts'
 
 describe('uuidOf', () => {
   it('returns a UUID unchanged, in lower case', () => {

@@ -10,21 +10,19 @@ import { inTurns } from '../base/turns.ts'
 import { Indexer } from '../graphs/indexer.ts'
 import { newFilterId } from '../index/slot-filter.ts'
 import {
+  type ChangeByFilter,
   type CollectionStats,
+  type Database,
+  type FacetCount,
   type FilteredPlanCounts,
   filteredPlanNames,
-} from '../points/collection-stats.ts'
-import type {
-  ChangeByFilter,
-  Database,
-  FacetCount,
-  Inserted,
-  InsertOptions,
-  ListPage,
-  ListQuery,
-  ReadCall,
+  type Inserted,
+  type InsertOptions,
+  type ListPage,
+  type ListQuery,
+  type ReadCall,
 } from '../points/database.ts'
-import { SlotAllocator } from '../points/slot-allocator.ts'
+import { SlotAllocator } from '../points/point-table.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
@@ -34,10 +32,9 @@ import { planByFilter } from '../write/by-filter.ts'
 import { Replica, type ReplicaHooks } from '../write/replica.ts'
 import type { TakenPoint } from '../write/requests.ts'
 import { WritePath } from '../write/write-path.ts'
-import { AttributeCache, momentOf } from './attribute-cache.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { LivePoints, pointsIn } from './live-points.ts'
-import { digestAll, loadCollection } from './load-collection.ts'
+import { AttributeCache, digestAll, loadCollection, momentOf } from './load-collection.ts'
 import type { MatchingAnswer, MatchingCall } from './reader-messages.ts'
 import { countPoints, facetsOf, ListReader, PointReader, within } from './reads.ts'
 

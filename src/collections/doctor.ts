@@ -5,8 +5,7 @@ import { linksOfGraphFile, loadGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import type { repair } from '../storage/check/repair.ts'
-import type { DirectorySurvey, Findings, Survey } from '../storage/check/survey.ts'
+import type { DirectorySurvey, Findings, repair, Survey } from '../storage/check/survey.ts'
 import type { CollectionRecord } from '../storage/store.ts'
 
 /** The result of examining stored data. */

@@ -1,7 +1,7 @@
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { recallInForce } from '../graphs/recall-plans.ts'
-import type { CollectionStats, MetricPlan } from '../points/collection-stats.ts'
+import type { CollectionStats, MetricPlan } from '../points/database.ts'
 import type { Collection, Engine } from './engine.ts'
 import { openCollectionBytes } from './open-collections.ts'
 import type { ServedData } from './served-data.ts'

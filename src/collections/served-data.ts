@@ -1,7 +1,7 @@
 import { defaultCollection } from '../base/collection.ts'
 import { assert, type DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { CollectionStats } from '../points/collection-stats.ts'
+import type { CollectionStats } from '../points/database.ts'
 import { mainNumber } from '../storage/catalog.ts'
 import { openDataStore, type StoreOptions } from '../storage/data-store.ts'
 import type { DataStore } from '../storage/store.ts'

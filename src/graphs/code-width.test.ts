@@ -76,12 +76,12 @@ describe('memory a point', () => {
   const options = { dimension: 512, threads: 5, maxLimit: 100, m: 16, efConstruction: 200 }
 
   it('is at most 1.25 times the float32 values, in addition to the links', () => {
-    assert.ok(slotBytes(segmentLayout(options)) + idBytes - linkBytes <= 1.25 * 2048)
+    assert.ok(slotBytes(segmentLayout(options), 0) + idBytes - linkBytes <= 1.25 * 2048)
   })
 
   it('is at most 15 % more than codes and links with rows on disk', () => {
     const layout = segmentLayout({ ...options, rowsOnDisk: true })
-    assert.ok(slotBytes(layout) + idBytes <= 1.15 * (layout.codeBytes + linkBytes))
+    assert.ok(slotBytes(layout, 0) + idBytes <= 1.15 * (layout.codeBytes + linkBytes))
   })
 
   /** What docs/decisions/index.md counts in addition to the segment: the id and the marks of five threads. */

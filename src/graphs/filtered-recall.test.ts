@@ -8,7 +8,7 @@ import { seededRandom } from '../../test/support/random.ts'
 import type { Metric } from '../base/point.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
-import type { BinRecall } from '../points/collection-stats.ts'
+import type { BinRecall } from '../points/database.ts'
 import type { RouteRecall } from './index-thread-pool.ts'
 import { type FilteredAsk, RecallPlans, selectivityBins } from './recall-plans.ts'
 

@@ -4,7 +4,7 @@ import { clusteredVectors, normal } from '../../test/support/clusters.ts'
 import { IndexFixture, leastRecall } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { distanceMetrics } from '../base/point.ts'
-import type { GraphDistanceSource } from '../points/collection-stats.ts'
+import type { GraphDistanceSource } from '../points/database.ts'
 import { bestSource, buildingBytes, graphBytesMin } from './graph-set.ts'
 
 const seed = 20_261_122

@@ -1,10 +1,10 @@
-import type { SourceRecall } from '../index/distance-source-check.ts'
+import type { SourceRecall } from '../index/audit.ts'
 import { slotStates } from '../index/graph-state.ts'
 import type { SearchedIndex } from '../index/index-view.ts'
 import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from '../index/routes.ts'
 import { graphsPerSegment, type SegmentHandle, type SegmentLayout } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import type { GraphDistanceSource } from '../points/collection-stats.ts'
+import type { GraphDistanceSource } from '../points/database.ts'
 import type { GraphPlace } from './index-thread-pool.ts'
 
 /**
@@ -167,7 +167,7 @@ interface SourceSample {
 
 /**
  * What each graph's distances are computed from: codes if they distinguish the points, otherwise float32 rows if those
- * do. If neither does, the source is 'nothing' and there is no graph. A check decides this (distance-source-check.ts)
+ * do. If neither does, the source is 'nothing' and there is no graph. A check decides this (audit.ts)
  * when a graph is started, and again each time the collection has grown to four times its size.
  */
 class GraphDistanceSources {

@@ -1,4 +1,4 @@
-import type { SourceRecall } from '../index/distance-source-check.ts'
+import type { SourceRecall } from '../index/audit.ts'
 import type { ScanQuery } from '../index/flat-scanner.ts'
 import type { ReachScan } from '../index/graph-check.ts'
 import type { CheckpointMeta } from '../index/graph-file.ts'

@@ -13,7 +13,7 @@ import type { IndexQuery } from '../index/searcher.ts'
 import { auditedNeighbours } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import type { MetricPlan } from '../points/collection-stats.ts'
+import type { MetricPlan } from '../points/database.ts'
 import type { RouteRecall } from './index-thread-pool.ts'
 
 /** The points on which recall was measured. */

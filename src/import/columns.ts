@@ -1,5 +1,4 @@
-import { DateTime } from '../base/attributes.ts'
-import { formatDateTime } from '../base/datetime.ts'
+import { DateTime, formatDateTime } from '../base/attributes.ts'
 import { type Cell, type Row, type Table, unread } from './table.ts'
 import {
   isIdCell,

@@ -1,6 +1,6 @@
 import { openCsv } from './csv.ts'
 import type { ImportFile } from './file.ts'
-import { openJsonLines } from './json-lines.ts'
+import { openJsonLines } from './file.ts'
 import { type Format, formats, isStreamed, OptionError, type Table } from './table.ts'
 
 export interface OpenOptions {

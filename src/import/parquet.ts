@@ -15,13 +15,10 @@ import {
   decompressLz4Raw,
   decompressZstd,
 } from 'hyparquet-compressors'
-import type { DateTime } from '../base/attributes.ts'
-import { dateTimeOf } from '../base/datetime.ts'
-import type { ImportFile } from './file.ts'
-import { flattened, isMap } from './json-lines.ts'
+import { type DateTime, dateTimeOf } from '../base/attributes.ts'
+import { flattened, type ImportFile, isMap } from './file.ts'
 import { type Cell, type Row, type Table, unread } from './table.ts'
-import { LostValue, textOfBytes } from './values.ts'
-import { parseWithDigits, roundedNumberIn } from './whole-numbers.ts'
+import { LostValue, parseWithDigits, roundedNumberIn, textOfBytes } from './values.ts'
 
 /** Without the package's Snappy, which is WebAssembly: the console's page forbids that, and hyparquet has its own. */
 const compressors: Compressors = {

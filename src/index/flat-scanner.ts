@@ -3,9 +3,8 @@ import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { Hits } from './hits.ts'
-import { RowReader } from './row-reader.ts'
-import { ScratchLane } from './scratch.ts'
 import { blockBytes, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
+import { RowReader, ScratchLane } from './slots.ts'
 
 /** One query of a scan. `k` is at most one more than the segment's MAX_LIMIT. */
 export interface ScanQuery {

@@ -1,8 +1,8 @@
 import { assert } from '../base/errors.ts'
 import * as words from '../kernels/graph-header.ts'
 import { ABSENT, LEAVING, LINKED, NO_LINK } from '../kernels/memory-format.ts'
+import { reachCount } from './routes.ts'
 import type { SegmentHandle } from './segment.ts'
-import { reachCount } from './walk-reach.ts'
 
 /** The states of a slot in a graph. */
 export const slotStates: {
@@ -64,7 +64,7 @@ export class GraphState {
   readonly links: Uint32Array
   readonly upperBlocks: Uint32Array
   readonly ring: Uint32Array
-  /** See walk-reach.ts. */
+  /** See `WalkReach` in routes.ts. */
   readonly reaches: Float32Array
   readonly #entry: BigInt64Array
   readonly #upperNext: Int32Array

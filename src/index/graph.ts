@@ -5,11 +5,17 @@ import type { ScanQuery } from './flat-scanner.ts'
 import { type ReachScan, reach, reachAll } from './graph-check.ts'
 import { GraphState } from './graph-state.ts'
 import type { Hits } from './hits.ts'
-import { distanceKindOf, graphDistanceMetrics } from './routes.ts'
-import { RowReader } from './row-reader.ts'
-import { ScratchLane } from './scratch.ts'
+import {
+  distanceKindOf,
+  graphDistanceMetrics,
+  measuredBreadths,
+  measureReaches,
+  poolEnd,
+  type WalkEnd,
+  walkEnd,
+} from './routes.ts'
 import { type SegmentHandle, SlotColumns } from './segment.ts'
-import { measuredBreadths, measureReaches, poolEnd, type WalkEnd, walkEnd } from './walk-reach.ts'
+import { RowReader, ScratchLane } from './slots.ts'
 
 /**
  * One thread's access to one graph of one segment. Concurrency: searches may run at any time; `link` may run

@@ -1,6 +1,6 @@
 import { GraphState } from './graph-state.ts'
-import { RowReader } from './row-reader.ts'
 import type { SegmentHandle, SegmentLayout } from './segment.ts'
+import { RowReader } from './slots.ts'
 
 /** The vectors by slot, as searches need them. */
 export interface SearchedIndex {

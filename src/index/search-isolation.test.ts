@@ -9,8 +9,8 @@ import { instantiateKernels, loadKernels } from '../kernels/wasm-module.ts'
 import { GraphAccess } from './graph.ts'
 import { GraphState } from './graph-state.ts'
 import { distanceKindOf } from './routes.ts'
-import { ScratchLane } from './scratch.ts'
 import { laneAddress } from './segment.ts'
+import { ScratchLane } from './slots.ts'
 import { VectorIndex } from './vector-index.ts'
 
 const seed = 7

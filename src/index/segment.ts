@@ -19,7 +19,7 @@ import {
  *   └────────┴─────────┴────────────┴────────────┴──────────────┴──────────────┴───────────────────┘
  *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks, filter
  *
- * Rows can also stay on disk, in the store's row file (row-reader.ts). Codes are then the last column, and there are no
+ * Rows can also stay on disk, in the store's row file (slots.ts). Codes are then the last column, and there are no
  * hashes.
  *
  * Columns have room for every slot that the segment can ever hold, at fixed offsets. Only the last one grows, so that
@@ -290,12 +290,12 @@ export function pagesFor({ growing }: SegmentLayout, slots: number): number {
   return Math.ceil((growing.at + slots * growing.bytesPerSlot) / pageBytes)
 }
 
-/** Returns the bytes that a slot uses once it is filled and linked into one graph. */
-export function slotBytes(layout: SegmentLayout): number {
+/** Returns the bytes that a slot uses once it is filled and linked into one graph. @param threads with a visited mark each */
+export function slotBytes(layout: SegmentLayout, threads: number): number {
   const { rows, rowBytes, codeBytes } = layout
   const columns = 1 + 8 + 8
   const inMemory = rows === 0 ? 0 : 8 + rowBytes
-  return inMemory + codeBytes + columns + graphBytes(layout)
+  return inMemory + codeBytes + columns + graphBytes(layout) + threads
 }
 
 /** Returns the bytes that a slot uses in one graph. */

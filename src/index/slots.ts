@@ -1,7 +1,7 @@
+import { closeSync, openSync, readSync } from 'node:fs'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
-import { RowReader } from './row-reader.ts'
-import { ScratchLane } from './scratch.ts'
-import { type SegmentHandle, SlotColumns } from './segment.ts'
+import { Hits } from './hits.ts'
+import { laneAddress, type RowFileLayout, type SegmentHandle, SlotColumns } from './segment.ts'
 
 /**
  * One thread's access to the slots of a segment. Threads may fill different slots concurrently. Concurrent searches see
@@ -102,4 +102,103 @@ export class Slots {
  */
 function rowsOf({ memory: { buffer }, layout: { rows } }: SegmentHandle): Float32Array {
   return new Float32Array(buffer, rows, rows === 0 ? 0 : Math.floor((buffer.byteLength - rows) / 4))
+}
+
+/**
+ * Reads rows from the store's row file, through the operating system's file cache, when rows are not kept in memory.
+ * The caller must have seen the slot live. A row is written to disk before its slot becomes live.
+ */
+export class RowReader implements Disposable {
+  readonly #layout: RowFileLayout
+  readonly #dimension: number
+  readonly #buffer: Buffer
+  #file: number | undefined
+
+  constructor(layout: RowFileLayout, dimension: number) {
+    this.#layout = layout
+    this.#dimension = dimension
+    this.#buffer = Buffer.alloc(Math.max(layout.rowBytes, readBytes))
+  }
+
+  /** Maximum number of rows of one read. */
+  get rowsPerRead(): number {
+    return Math.max(1, Math.floor(this.#buffer.length / this.#layout.rowBytes))
+  }
+
+  /**
+   * Reads the vectors of `count` slots from `slot` on into `target`, `stride` components apart.
+   *
+   * @param count at most `rowsPerRead`
+   */
+  read(slot: number, count: number, target: Float32Array, stride: number): void {
+    const { path, firstVector, rowBytes } = this.#layout
+    this.#file ??= openSync(path, 'r')
+    const bytes = (count - 1) * rowBytes + this.#dimension * 4
+    const read = readSync(this.#file, this.#buffer, 0, bytes, firstVector + slot * rowBytes)
+    // Rows past the end of the file were never written, so their slots are not live.
+    this.#buffer.fill(0, read, bytes)
+    const target8 = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
+    for (let row = 0; row < count; row += 1) {
+      const from = row * rowBytes
+      target8.set(this.#buffer.subarray(from, from + this.#dimension * 4), row * stride * 4)
+    }
+  }
+
+  /** Closes the file. The next read opens it again. */
+  [Symbol.dispose](): void {
+    if (this.#file !== undefined) closeSync(this.#file)
+    this.#file = undefined
+  }
+}
+
+const readBytes = 256 * 1024
+
+/**
+ * A thread's lane of scratch in a segment. Its views are created once, because getting the buffer of a shared memory
+ * and creating a view cost more than a query's reads and writes through it.
+ */
+export class ScratchLane {
+  readonly address: number
+  readonly #segment: SegmentHandle
+  readonly #f32: Float32Array
+  readonly #f64: Float64Array
+  readonly #u32: Uint32Array
+
+  constructor(segment: SegmentHandle, thread: number) {
+    const { memory, layout } = segment
+    const { buffer } = memory
+    this.#segment = segment
+    this.address = laneAddress(layout, thread)
+    this.#f32 = new Float32Array(buffer, this.address, layout.laneBytes / 4)
+    this.#f64 = new Float64Array(buffer, this.address, layout.laneBytes / 8)
+    this.#u32 = new Uint32Array(buffer, this.address, layout.laneBytes / 4)
+  }
+
+  /** Writes a query vector, with the zero padding of a row, to an address of the lane. */
+  placeQuery(at: number, vector: Float32Array): void {
+    const { dimension, paddedDimension } = this.#segment.layout
+    const first = (at - this.address) / 4
+    this.#f32.set(vector, first)
+    this.#f32.fill(0, first + dimension, first + paddedDimension)
+  }
+
+  /**
+   * The hits of a sorted pool of `k` places, with slot numbers of the whole index: one list, where the kernels left it.
+   * Valid until this thread next searches the segment.
+   */
+  hitsOf(pool: number, k: number, count: number): Hits {
+    const { firstSlot } = this.#segment
+    const distances = (pool - this.address) / 8
+    const slots = this.#u32.subarray(2 * distances + 4 * k, 2 * distances + 4 * k + count)
+    for (let rank = 0; firstSlot > 0 && rank < count; rank += 1) slots[rank]! += firstSlot
+    return new Hits(
+      [k],
+      {
+        slots,
+        sequences: this.#f64.subarray(distances + k, distances + k + count),
+        distances: this.#f64.subarray(distances, distances + count),
+      },
+      [count],
+    )
+  }
 }

@@ -4,17 +4,16 @@ import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { GraphAccess } from './graph.ts'
-import { MemoryBudget } from './memory-budget.ts'
 import { codeBitsChoices, graphBytes, pagesFor, segmentLayout, slotBytes } from './segment.ts'
 import { copyBits, countBits, filterIdAfter } from './slot-filter.ts'
-import { VectorIndex } from './vector-index.ts'
+import { MemoryBudget, VectorIndex } from './vector-index.ts'
 
 const kernels = loadKernels()
 const dimension = 24
 const sizes = { dimension, kernels, maxThreads: 3, maxLimit: 100, m: 8, efConstruction: 60 }
 const outsideBytes = 27
 const { layout } = new VectorIndex(sizes)
-const perPoint = slotBytes(layout) + sizes.maxThreads + outsideBytes
+const perPoint = slotBytes(layout, sizes.maxThreads) + outsideBytes
 
 describe('the memory limit', () => {
   it('counts vectors, codes, links, visited marks and the bytes of a slot outside the index', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { seededRandom } from '../../test/support/random.ts'
-import { NumberReader } from './number-reader.ts'
+import { NumberReader } from './wasm-module.ts'
 
 const reader = new NumberReader()
 const most = 65_535

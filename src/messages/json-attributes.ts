@@ -1,4 +1,5 @@
 import {
+  checkAttributes,
   checkDateText,
   checkDepth,
   checkGeo,
@@ -9,15 +10,14 @@ import {
   shownText,
 } from '../base/attribute-checks.ts'
 import { attributesToJson, wholeMax } from '../base/attribute-json.ts'
-import { checkAttributes } from '../base/attribute-totals.ts'
 import {
   type Attributes,
   type AttributeValue,
   DateTime,
+  formatDateTime,
   type GeoPoint,
   type Scalar,
 } from '../base/attributes.ts'
-import { formatDateTime } from '../base/datetime.ts'
 import { invalid } from '../base/errors.ts'
 import { expectKind, type JsonReader, membersAt, readString, readText, wrongType } from './json-reader.ts'
 

@@ -1,4 +1,5 @@
 import {
+  checkAttributes,
   checkDateTime,
   checkDepth,
   checkGeo,
@@ -9,7 +10,6 @@ import {
   placeOf,
 } from '../base/attribute-checks.ts'
 import { isList } from '../base/attribute-json.ts'
-import { checkAttributes } from '../base/attribute-totals.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import { contentTypes, type Payload } from '../base/point.ts'

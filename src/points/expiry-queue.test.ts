@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
-import { ExpiryQueue } from './expiry-queue.ts'
+import { ExpiryQueue } from './expirations.ts'
 
 const seed = 5
 

@@ -1,6 +1,6 @@
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { Route } from '../index/routes.ts'
-import { type FilteredPlanCounts, filteredPlanNames } from './collection-stats.ts'
+import { type FilteredPlanCounts, filteredPlanNames } from './database.ts'
 
 /**
  * What threads that read a collection must know of it at any time, in shared memory. Only the main thread writes, except

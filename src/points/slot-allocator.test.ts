@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
-import { SlotAllocator } from './slot-allocator.ts'
+import { SlotAllocator } from './point-table.ts'
 
 describe('the slot allocator', () => {
   it('hands out the lowest free slot, then slots that were never used', () => {

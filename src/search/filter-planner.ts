@@ -6,7 +6,7 @@ import { isOnCodes, type Route } from '../index/routes.ts'
 import type { CodeScanUse, QueryWork } from '../index/searcher.ts'
 import { efMax, filteredPoolMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
-import type { FilteredPlanCounts, FilteredPlanName } from '../points/collection-stats.ts'
+import type { FilteredPlanCounts, FilteredPlanName } from '../points/database.ts'
 
 /**
  * A query whose vector and slots are known. Its route is decided when a thread takes it, because graphs can change while

@@ -7,7 +7,7 @@ import { isCheaperThanScan } from '../index/routes.ts'
 import { type IndexQuery, rangesOf, type Searcher, type SlotRange } from '../index/searcher.ts'
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
-import type { FilteredPlanCounts } from '../points/collection-stats.ts'
+import type { FilteredPlanCounts } from '../points/database.ts'
 import type { BoardWork } from './board.ts'
 import { type FilterPlan, FilterPlanner, type PlannedQuery } from './filter-planner.ts'
 

@@ -35,7 +35,7 @@ export function pointSize({
       m: links,
       efConstruction: 128,
     })
-    return (slotBytes(layout) + idTableBytesPerSlot + threads + attributeBytes) * growth
+    return (slotBytes(layout, threads) + idTableBytesPerSlot + attributeBytes) * growth
   }
   const graphFile = 8 * links + 16
   return {

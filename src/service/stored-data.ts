@@ -4,11 +4,9 @@ import { createLogger } from '../base/log.ts'
 import { type DirectoryDiagnosis, examineDirectory } from '../collections/doctor.ts'
 import type { Config } from '../config.ts'
 import { mainNumber } from '../storage/catalog.ts'
-import { repair } from '../storage/check/repair.ts'
-import { DirectorySurvey } from '../storage/check/survey.ts'
+import { DirectorySurvey, repair } from '../storage/check/survey.ts'
 import { openDataStore } from '../storage/data-store.ts'
-import { databasePath, indexDirectory, refuseFormer } from '../storage/files/data-directory.ts'
-import { checkReplaced } from '../storage/files/replacement.ts'
+import { checkReplaced, databasePath, indexDirectory, refuseFormer } from '../storage/files/data-directory.ts'
 import { type Backup, restoreBackup } from '../storage/snapshot/backup.ts'
 import type { SnapshotHeader } from '../storage/snapshot/snapshot-format.ts'
 import { SnapshotReader } from '../storage/snapshot/snapshot-reader.ts'
@@ -17,7 +15,7 @@ import type { DataStore } from '../storage/store.ts'
 
 /** Operations on a data directory that no service uses. */
 
-export { writeWholeFile } from '../storage/files/whole-file.ts'
+export { writeWholeFile } from '../base/files.ts'
 export { type Backup, BackupWriter, readBackup, snapshotIn } from '../storage/snapshot/backup.ts'
 export { type SnapshotHeader, SnapshotReader }
 

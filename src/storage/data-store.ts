@@ -11,17 +11,17 @@ import {
   beyondRepair,
   checkWritable,
   collectionDirectory,
+  DirectoryLock,
   damaged,
   databasePath,
+  finishReplacement,
   indexDirectory,
   leaveClosedMark,
   makeDirectory,
   rowFilePath,
   takeClosedMark,
 } from './files/data-directory.ts'
-import { DirectoryLock } from './files/directory-lock.ts'
 import { HeldReads, ReadEnvironment } from './files/environment.ts'
-import { finishReplacement } from './files/replacement.ts'
 import { type Meta, rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import type { RequestBounds } from './keyed-requests.ts'
 import { PointStore } from './point-store.ts'

@@ -8,7 +8,6 @@ import { openMainTables } from '../../test/support/main-tables.ts'
 import { groupOf, type PlacedChange } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { digestBytes, heldBytes } from './applied.ts'
-import { checkDatabase } from './check/tables-check.ts'
 import { openStore } from './data-store.ts'
 import { databasePath } from './files/data-directory.ts'
 import {
@@ -30,7 +29,7 @@ import {
   roomForRequests,
 } from './keyed-requests.ts'
 import type { Insertion, KeyedRequest, RefusedPoint } from './store.ts'
-import type { Tables } from './tables.ts'
+import { checkDatabase, type Tables } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string

@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { attributesFromJson } from '../base/attribute-json.ts'
-import type { Attributes } from '../base/attributes.ts'
-import { dateTimeOf } from '../base/datetime.ts'
+import { type Attributes, dateTimeOf } from '../base/attributes.ts'
 import { assert } from '../base/errors.ts'
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import { type ContentType, contentTypes, type Payload } from '../base/point.ts'

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
 import { frequentWordWeight } from './bm25.ts'
 import { KnownWords } from './known-words.ts'
-import { detectLanguage, isFrequentWord } from './language-detection.ts'
 import {
   commonLanguage,
   isWrittenIn,
   type Language,
   languages,
+  type Script,
   scriptOf,
+  scripts,
   stemmers,
   usualScript,
 } from './stemmers.ts'
@@ -170,4 +171,109 @@ function folded(lower: string): string {
   const decomposed = lower.normalize('NFD')
   if (!foldedScripts.test(decomposed)) return lower
   return decomposed.replace(foldedLetters, (letter) => letter.replace(marks, '')).normalize('NFC')
+}
+
+/**
+ * The language of a text: by its script, and by its frequent words where several languages share a script. Texts
+ * without frequent words are of the most common language of their script.
+ */
+
+/** About 40 of the most frequent short words of each language that shares its script with others. */
+const frequentWords: Readonly<Partial<Record<Language, string>>> = {
+  // Snowball's English stop words.
+  english:
+    'i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its itself they them their theirs themselves what which who whom this that these those am is are was were be been being have has had having do does did doing would should could ought a an the and but if or because as until while of at by for with about against between into through during before after above below to from up down in out on off over under again further then once here there when where why how all any both each few more most other some such no nor not only own same so than too very can will just now',
+  german:
+    'der die und in den von zu das mit sich des auf für ist im dem nicht ein eine als auch es an werden aus er hat dass sie nach wird bei einer um am sind noch wie einem über einen so zum war haben nur oder ich wir',
+  french:
+    'de la le et les des en un du une que est pour qui dans a par plus pas au sur ne se ce il sont avec son cette mais ou aux comme nous sa vous elle leur fait été être ces je tout deux même y lui',
+  spanish:
+    'de la que el en y a los se del las un por con no una su para es al lo como más o pero sus le ha me si sin sobre este ya entre cuando todo esta ser son dos también fue había era muy hasta desde nos',
+  portuguese:
+    'de a o que e do da em um para com não uma os no se na por mais as dos como mas foi ao ele das tem à seu sua ou ser quando muito há nos já está eu também só pelo pela até isso ela entre são',
+  italian:
+    'di e il la che in a per un del è non i le si con una da sono al della dei come anche lo ma più nel alla questo ha gli ed delle su ci dal suo se o era nella essere stato hanno due degli cui sua',
+  dutch:
+    'de van een het en in is dat op te zijn met voor die niet aan er om ook als dan maar bij nog uit of door over ze hij naar tot wordt worden heeft deze hebben was kan geen meer je ik dit wel al haar',
+  danish:
+    'og i at det er en til på som for med af de den ikke der et har var jeg om men fra kan vi han eller så sig hun ved også efter blev være hvor end nu bliver os mig da blive dem alle når hvad over',
+  norwegian:
+    'og i det er på som en til at av for med har de den ikke et om var jeg men fra han kan vi så eller hun ved også etter ble være hvor enn nå blir oss meg da bli dem alle når hva over seg ut fram',
+  swedish:
+    'och i att det som en på är av för med den till inte har de ett om han men var jag från vi så kan eller när hon under efter också vid skulle sig där ut än nu blir oss mig då bli dem alla vad över ej',
+  finnish:
+    'ja on ei se että oli hän mutta ovat kun myös joka niin kuin tai sen hänen ole jos sekä mukaan olla vain vuonna voi mitä jo siitä nyt tämä mukaan ollut hyvin ne me he minä sinä kuitenkin',
+  hungarian:
+    'a az és hogy nem is egy van volt meg ez csak de ki már el mint még vagy ha kell azt lesz ami nagyon fel minden be lehet most ezt én ő mi te pedig után között szerint úgy sem majd akkor',
+  romanian:
+    'de și în a la cu pe din nu o care să un este mai pentru că au fost sau fi al dar lui prin o se ca sunt ce am ai după fără între său sa cei cele acest această ei ea el nici când unei unui',
+  turkish:
+    've bir bu da de için çok ile daha ne olarak ama var gibi en kadar o ben olan mi her sonra şey ya ki değil mı oldu diye yok ise veya bunu sen onun ancak biz bana tarafından göre',
+  indonesian:
+    'yang dan di dengan untuk dari ini itu pada tidak dalam akan adalah ke juga oleh saya sebagai atau ada mereka bisa telah sudah karena kami lebih dia anda kita seperti saat tersebut hanya satu banyak bahwa',
+  irish:
+    'an na agus ar go is i a le ag sé do tá de ach bhí don as sin ní seo mar nach faoi ó siad bhfuil bheith gur cé nó chun freisin sí eile leis air aige raibh mé tú muid',
+  lithuanian:
+    'ir kad yra su į iš tai ne jis bet kaip o apie buvo už nuo po jo dėl savo ar tik taip jie kuris jau labai gali per dar arba prie nėra be to aš mes ji kai jų',
+  russian:
+    'и в не на я что с он а как это по но к у из за о же от так для вы мы то все его она было был бы есть или ещё они если только уже когда до при чтобы ли быть',
+  ukrainian:
+    'і в не на що я з у та він до це як а за але по його так й від для про чи ми є вони все був було якщо також або ще бути вже її їх який щоб тільки коли цей при під',
+  bulgarian:
+    'и на да в за се не от е с по че са до това като но как ще или при след има той си към те му бе аз което която които през само вече още ги този тази може без така бъде ли',
+  serbian:
+    'и у је да се на за од са не су као о који то што али из до по би ће или а смо због након само која које био није може сам их им када већ још',
+  hindi:
+    'के में की है और से का को पर ने हैं कि एक यह भी इस नहीं तो ही कर था जो हो लिए साथ थे वह गया अपने या तक जब होता उन दिया बाद थी रहे करने',
+  nepali:
+    'र छ को मा ले पनि भने गर्न यो लागि हो भएको हुन गरेको एक तर छन् भन्ने उनले गर्ने थियो त्यो अनि गरे हुने नेपाली म तथा रहेको थिए के सबै अहिले',
+}
+
+const frequentSets = new Map(
+  Object.entries(frequentWords).map(([language, words]) => [language, new Set(words.split(' '))] as const),
+)
+
+/** Whether a word in lower case, with its marks, is one of the frequent words of a language. */
+function isFrequentWord(word: string, language: Language | undefined): boolean {
+  return language !== undefined && (frequentSets.get(language)?.has(word) ?? false)
+}
+
+/** The languages of each frequent word. */
+const languagesOf = new Map<string, Language[]>()
+for (const [language, words] of frequentSets) {
+  for (const word of words) languagesOf.set(word, [...(languagesOf.get(word) ?? []), language as Language])
+}
+
+/** More words than this do not change the result. */
+const wordsMax = 400
+
+/** Longer texts are judged by their beginning. */
+const charactersMax = 4096
+
+const wordPattern = /[\p{L}\p{M}]+/gu
+
+/** Returns the language of a text; undefined if it has no letters of a script that has languages. */
+export function detectLanguage(text: string): Language | undefined {
+  const byScript = new Map<Script, number>()
+  const hits = new Map<Language, number>()
+  let words = 0
+  const beginning = text.slice(0, charactersMax).normalize('NFC').toLowerCase()
+  for (const [word] of beginning.matchAll(wordPattern)) {
+    if (++words > wordsMax) break
+    const script = scriptOf(word)
+    if (script === undefined) continue
+    byScript.set(script, (byScript.get(script) ?? 0) + 1)
+    const having = languagesOf.get(word) ?? []
+    // A word that several languages have says less about each.
+    for (const language of having) hits.set(language, (hits.get(language) ?? 0) + 1 / having.length)
+  }
+  const script = scripts.reduce((most, each) =>
+    (byScript.get(each) ?? 0) > (byScript.get(most) ?? 0) ? each : most,
+  )
+  if (!byScript.has(script)) return undefined
+  let best = commonLanguage(script)
+  for (const [language, count] of hits) {
+    if (usualScript(language) === script && count > (hits.get(best) ?? 0)) best = language
+  }
+  return best
 }

@@ -1,10 +1,9 @@
 import type { Bm25Parameters } from './bm25.ts'
 import type { DictionaryCursor } from './dictionary.ts'
 import type { Part } from './part.ts'
-import { FrequencyCodes, type PartContent } from './part-content.ts'
-import { PartWriter } from './part-writer.ts'
+import { FrequencyCodes, type PartContent, PartWriter } from './part-content.ts'
 import { endOfPositions } from './pending-part.ts'
-import type { PostingsReader } from './postings-reader.ts'
+import type { PostingsReader } from './postings.ts'
 
 /** Marks a removed document. */
 const noDocument = 0xffffffff

@@ -1,4 +1,7 @@
-import type { Norms } from './bm25.ts'
+import { type Bm25Parameters, type Norms, normsOf } from './bm25.ts'
+import { ByteWriter } from './byte-writer.ts'
+import { DictionaryWriter } from './dictionary.ts'
+import { PostingsWriter } from './postings.ts'
 
 /**
  * A part of an index of words: some documents, frozen. Documents have the numbers 0, 1, 2.. in the order of their
@@ -8,7 +11,7 @@ import type { Norms } from './bm25.ts'
  * by document   slot, sequence number, language, length of each path
  * by code       how often a term occurs in each path: postings store the code, and most codes are small
  * dictionary    terms in order (dictionary.ts), with the place of
- *   postings      documents and codes (postings-writer.ts)
+ *   postings      documents and codes (postings.ts)
  *   positions     for each posting and path, the first position and the gaps between the others
  * ```
  */
@@ -94,4 +97,67 @@ export function weightedLengths(lengths: readonly Uint32Array[], weights: readon
   return Float32Array.from({ length: lengths[0]!.length }, (_, document) =>
     weights.reduce((sum, weight, path) => sum + weight * lengths[path]![document]!, 0),
   )
+}
+
+/** The columns of a new part, by document. */
+type PartColumns = Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'>
+
+/** Writes a part, term by term in order. */
+export class PartWriter {
+  readonly #columns: PartColumns
+  readonly #codes: Uint32Array
+  readonly #parameters: Bm25Parameters
+  readonly #norms: PartContent['norms']
+  readonly #dictionary = new DictionaryWriter()
+  readonly #postings: ByteWriter = new ByteWriter()
+  readonly #lists: PostingsWriter
+  /** The positions of the term to come. */
+  readonly positions: ByteWriter = new ByteWriter()
+  #positionsFrom = 0
+
+  /** @param codes the table of codes, as in a part */
+  constructor(columns: PartColumns, codes: Uint32Array, parameters: Bm25Parameters) {
+    const { weights } = parameters
+    this.#columns = columns
+    this.#codes = codes
+    this.#parameters = parameters
+    this.#norms = normsOf(parameters, {
+      documents: columns.slots.length,
+      lengths: columns.lengths.map((column) => column.reduce((sum, each) => sum + each, 0)),
+    })
+    const lengths = weightedLengths(columns.lengths, weights)
+    this.#lists = new PostingsWriter(
+      this.#postings,
+      weightedFrequencies(codes, weights),
+      lengths,
+      this.#norms,
+    )
+  }
+
+  /** Writes a term with the first `count` of the postings; their positions have been written to `positions`. */
+  term(term: string, documents: Uint32Array, codes: Uint32Array, count: number, occurrences: number): void {
+    const from = this.#postings.length
+    this.#lists.write(documents, codes, count)
+    this.#dictionary.add(
+      term,
+      count,
+      occurrences,
+      { from, to: this.#postings.length },
+      { from: this.#positionsFrom, to: this.positions.length },
+    )
+    this.#positionsFrom = this.positions.length
+  }
+
+  finish(): PartContent {
+    return {
+      ...this.#columns,
+      codes: this.#codes,
+      dictionary: this.#dictionary.written,
+      terms: this.#dictionary.count,
+      postings: this.#postings.written,
+      positions: this.positions.written,
+      norms: this.#norms,
+      weights: this.#parameters.weights,
+    }
+  }
 }

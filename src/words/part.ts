@@ -2,7 +2,7 @@ import type { Arena } from './arena.ts'
 import { ByteReader } from './byte-writer.ts'
 import { Dictionary, type TermEntry } from './dictionary.ts'
 import { type PartContent, weightedFrequencies, weightedLengths } from './part-content.ts'
-import { PostingsReader } from './postings-reader.ts'
+import { PostingsReader } from './postings.ts'
 
 /** A part in memory: its content in one region of the arena, and which of its documents are live. */
 export class Part {

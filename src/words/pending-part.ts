@@ -1,7 +1,6 @@
 import type { Bm25Parameters } from './bm25.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
-import { FrequencyCodes, type PartContent } from './part-content.ts'
-import { PartWriter } from './part-writer.ts'
+import { FrequencyCodes, type PartContent, PartWriter } from './part-content.ts'
 
 /** Further words of a point are not indexed. It is the number of places that a key of `#sorted` has. */
 export const wordsMax: number = 2 ** 20

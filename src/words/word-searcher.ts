@@ -1,3 +1,4 @@
+import { instantiateWords, type WordsExports } from '../kernels/wasm-module.ts'
 import {
   BUFFER_BYTES,
   MAXIMUM_STEPS,
@@ -27,7 +28,6 @@ import {
   TERM_WEIGHT,
   WINDOW,
 } from '../kernels/words-format.ts'
-import { instantiateWords, type WordsExports } from '../kernels/words-kernel.ts'
 import { queryTermsMax } from './analyzer.ts'
 import type { Norms } from './bm25.ts'
 import type { PartAddresses } from './part.ts'

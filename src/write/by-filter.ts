@@ -5,8 +5,7 @@ import { type Patch, type Payload, payloadBytes } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { ChangeByFilter } from '../points/database.ts'
 import type { OrderedSlot } from '../points/insertion-order.ts'
-import type { CurrentPoints, MatchingPoints } from './change-target.ts'
-import { changesPerRecord } from './requests.ts'
+import { type CurrentPoints, changesPerRecord, type MatchingPoints } from './requests.ts'
 
 /** The results for matching points, in the order of their insertion. */
 interface Walked<Result> {

@@ -1,17 +1,19 @@
+import { randomBytes } from 'node:crypto'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError, wrongDimension } from '../base/errors.ts'
-import { idBytes, idFromBytes } from '../base/ids.ts'
-import { newId } from '../base/new-ids.ts'
+import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
+import { idSeedBytes, idsFromSeed, newId } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
+import { idempotencyKeyLifeMs } from '../base/request-headers.ts'
 import type { Turn } from '../base/turns.ts'
-import type { ItemError } from '../points/database.ts'
+import type { Inserted, ItemError, RequestIdentity } from '../points/database.ts'
+import { encodeRefusals } from '../storage/keyed-requests.ts'
 import type { Change, Insertion, KeyedRequest, Store, Update } from '../storage/store.ts'
 import { patchedPayload, walkMatching, writtenBytes } from './by-filter.ts'
-import type { CurrentPoints } from './change-target.ts'
-import { drawIds, insertedBefore, keyedRequestOf, seedFor } from './keyed-inserts.ts'
 import {
   type ChangedByPartition,
+  type CurrentPoints,
   changesPerRecord,
   type InsertRequest,
   type Results,
@@ -436,3 +438,65 @@ function tooManyChanges(): DatabaseError {
 
 /** The most changes of one request by filter. */
 const changesMax = 100_000
+
+/** Inserts with an idempotency key: what is stored of them, and how a repetition is answered. */
+
+/**
+ * Returns the answer of a request that was stored before; undefined when the request is new.
+ *
+ * @throws DatabaseError `key_reused`
+ */
+async function insertedBefore(
+  store: Store,
+  identity: RequestIdentity,
+  points: readonly NewPoint[],
+  nowMs: number,
+  turn: Turn,
+): Promise<Inserted | undefined> {
+  const stored = store.keyedRequest(identity.keyHash)
+  if (stored === undefined || nowMs - stored.acceptedMs >= idempotencyKeyLifeMs) return undefined
+  if (Buffer.compare(stored.bodyHash, identity.bodyHash) !== 0) throw keyReused()
+  const drawn = drawIds(stored.idSeed, stored.points, stored.isPartitioned)
+  const errors = stored.refused.map(
+    ({ index, reason, message }): ItemError => ({ index, error: new DatabaseError(reason, message) }),
+  )
+  const refused = new Set(errors.map(({ index }) => index))
+  const ids: (string | null)[] = []
+  for (const [index, { id }] of points.entries()) {
+    ids.push(refused.has(index) ? null : (id ?? idFromBytes(drawn, index * idBytes)))
+    if (turn.isOver) await turn.next()
+  }
+  return { ids, errors }
+}
+
+/** Returns a seed for `drawIds`. */
+function seedFor(points: number): Uint8Array {
+  return points === 1 ? idToBytes(newId()) : randomBytes(idSeedBytes)
+}
+
+/**
+ * Returns the ids of points without their own, 16 bytes each: those of `idsFromSeed`. Outside of clusters, the seed of a
+ * single point is its id, because deriving it would take longer than the rest.
+ */
+function drawIds(seed: Uint8Array, points: number, isPartitioned: boolean): Uint8Array {
+  return points === 1 && !isPartitioned ? seed : idsFromSeed(seed, points, isPartitioned)
+}
+
+/** Returns what is stored of a request, so that a repetition gets the same answer. */
+function keyedRequestOf(
+  request: Pick<KeyedRequest, 'idSeed' | 'isPartitioned' | 'acceptedMs'>,
+  { keyHash, bodyHash }: RequestIdentity,
+  { ids, errors }: Inserted,
+): KeyedRequest {
+  const refused = errors.map(({ index, error: { reason, message } }) => ({ index, reason, message }))
+  // Refuses a request whose answer is too large before anything is stored.
+  encodeRefusals(refused)
+  return { ...request, keyHash, bodyHash, points: ids.length, refused }
+}
+
+function keyReused(): DatabaseError {
+  return new DatabaseError(
+    'key_reused',
+    'another request was stored under this idempotency key: repeat a request unchanged, or give this one a different key',
+  )
+}

@@ -4,12 +4,12 @@ import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { idsFromSeed } from '../base/new-ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
-import type { SlotAllocator } from '../points/slot-allocator.ts'
+import type { SlotAllocator } from '../points/point-table.ts'
 import { type Applied, PartitionDigest } from '../storage/applied.ts'
 import type { Store } from '../storage/store.ts'
-import type { ChangeTarget } from './change-target.ts'
 import type { Decision } from './decide.ts'
 import {
+  type ChangeTarget,
   changesPerRecord,
   type LoggedInsert,
   type LoggedRequest,

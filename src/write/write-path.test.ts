@@ -13,11 +13,11 @@ import { createLogger } from '../base/log.ts'
 import { newId } from '../base/new-ids.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { ChangeByFilter, Inserted, InsertOptions, RequestIdentity } from '../points/database.ts'
-import { SlotAllocator } from '../points/slot-allocator.ts'
+import { SlotAllocator } from '../points/point-table.ts'
 import { openStore } from '../storage/data-store.ts'
 import { readRows } from '../storage/files/row-file.ts'
 import type { Change, PointRecord, Store } from '../storage/store.ts'
-import type { ChangeTarget, MatchingPoints } from './change-target.ts'
+import type { ChangeTarget, MatchingPoints } from './requests.ts'
 import { WritePath } from './write-path.ts'
 
 /** The write path over the real store. A plain Map takes the place of the index. */

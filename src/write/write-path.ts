@@ -3,12 +3,17 @@ import type { BudgetShare } from '../base/budgets.ts'
 import { assert, cancellation, DatabaseError, lacksRoom } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
-import type { SlotAllocator } from '../points/slot-allocator.ts'
+import type { SlotAllocator } from '../points/point-table.ts'
 import type { Applied, PartitionDigest } from '../storage/applied.ts'
 import type { Change, Store, WriteGroup } from '../storage/store.ts'
-import type { ChangeTarget } from './change-target.ts'
 import { ChangeDecider, type Decision } from './decide.ts'
-import { isDecided, type RequestSource, type Results, type WriteRequest } from './requests.ts'
+import {
+  type ChangeTarget,
+  isDecided,
+  type RequestSource,
+  type Results,
+  type WriteRequest,
+} from './requests.ts'
 import { type Queued, WriteQueue } from './write-queue.ts'
 
 /**

@@ -123,7 +123,7 @@ function needed(): Pick<MemoryReport, 'graphs' | 'rowBytes' | 'codeBytes' | 'lin
   const options = { dimension, threads, m, efConstruction, maxLimit, codeBits, rowsOnDisk: vectorsOnDisk }
   const layout = segmentLayout(options)
   // The service counts a second graph if there is one.
-  const withOne = collection.stats.points * (slotBytes(layout) + threads)
+  const withOne = collection.stats.points * slotBytes(layout, threads)
   const graphs = collection.stats.indexBytes > withOne ? 2 : 1
   const linkBytes = graphs * (8 * m + (4 * m) / (m - 1))
   return { graphs, rowBytes: 4 * dimension, codeBytes: layout.codeBytes, linkBytes }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { jsonNumbers } from '../../src/base/attribute-json.ts'
 import type { Filter } from '../../src/base/filter.ts'
 import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
-import { fieldsJson, type HitAnswer, hitOf } from '../../src/client/http-bodies.ts'
+import { fieldsJson, type HitAnswer, hitOf } from '../../src/client/http-call.ts'
 import { attributeJson, momentOf, momentText } from '../../src/client/values.ts'
 import { clientFilterOf } from './client-filter.ts'
 import {

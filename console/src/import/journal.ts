@@ -1,5 +1,5 @@
 import type { Mapping } from '../../../src/import/mapping.ts'
-import type { SampledPoint } from '../../../src/import/stored-sample.ts'
+import type { SampledPoint } from '../../../src/import/points.ts'
 
 /** How far the import of a file got: it resumes after the page was closed, and is not repeated by mistake. */
 export interface JournalEntry {

@@ -1,6 +1,6 @@
 import type { Column } from '../../../src/import/columns.ts'
 import type { Mapping } from '../../../src/import/mapping.ts'
-import type { SampledPoint } from '../../../src/import/stored-sample.ts'
+import type { SampledPoint } from '../../../src/import/points.ts'
 import type { Table } from '../../../src/import/table.ts'
 import type { NewPoint } from '../api/types.ts'
 

@@ -1,6 +1,5 @@
 import { attributesToJson, jsonNumbers } from '../../../src/base/attribute-json.ts'
-import { DateTime } from '../../../src/base/attributes.ts'
-import { formatDateTime } from '../../../src/base/datetime.ts'
+import { DateTime, formatDateTime } from '../../../src/base/attributes.ts'
 import type { NewPoint } from '../../../src/base/point.ts'
 
 /** A point as the server's JSON. Its numbers are exact. */

@@ -1,4 +1,4 @@
-import { formatDateTime } from '../../../src/base/datetime.ts'
+import { formatDateTime } from '../../../src/base/attributes.ts'
 import { momentIn } from '../../../src/import/values.ts'
 import type { JsonObject, JsonValue } from '../api/types.ts'
 import { isObject, valueText } from './filters.ts'

@@ -1,6 +1,6 @@
 import { type Signal, signal } from '@preact/signals'
 import type { Mapping } from '../../../src/import/mapping.ts'
-import { lastingIds, type SampledPoint, sampleWith } from '../../../src/import/stored-sample.ts'
+import { lastingIds, type SampledPoint, sampleWith } from '../../../src/import/points.ts'
 import { apiRoot, call, collectionPath } from '../api/client.ts'
 import {
   type JournalEntry,

@@ -3,7 +3,6 @@ import { DatabaseError } from '../../base/errors.ts'
 import { PartitionSet, partitionOf } from '../../base/partitions.ts'
 import type { NewPoint } from '../../base/point.ts'
 import { atOnce, inTurns } from '../../base/turns.ts'
-import { bytesOfIds, bytesOfNumbers, idsOf, numbersOf } from '../../messages/columns.ts'
 import { filterMessage, filterOf } from '../../messages/filters.ts'
 import {
   type FoundPoints as FoundMessage,
@@ -23,7 +22,7 @@ import {
 } from '../../messages/points.ts'
 import { Encoded, type Fields } from '../../messages/reader.ts'
 import { idIn, idMessage, payloadMessage } from '../../messages/values.ts'
-import { copiesOf } from '../../messages/vectors.ts'
+import { bytesOfIds, bytesOfNumbers, copiesOf, idsOf, numbersOf } from '../../messages/vectors.ts'
 import { type Init, MessageWriter } from '../../messages/writer.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest } from '../../write/requests.ts'
 import { UnknownRecord } from './records.ts'

@@ -12,7 +12,6 @@ import type {
   SearchResults,
   VectorQuery,
 } from '../../base/point.ts'
-import { bytesOfIds, bytesOfNumbers, idsOf, numbersOf } from '../../messages/columns.ts'
 import { filterMessage, filterOf } from '../../messages/filters.ts'
 import {
   type PageOfNode,
@@ -44,7 +43,7 @@ import {
 } from '../../messages/points.ts'
 import { Encoded, type Fields } from '../../messages/reader.ts'
 import { attributeOf, idIn, idMessage, valueMessage } from '../../messages/values.ts'
-import { copiesOf } from '../../messages/vectors.ts'
+import { bytesOfIds, bytesOfNumbers, copiesOf, idsOf, numbersOf } from '../../messages/vectors.ts'
 import { encode, type Init, type MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, FacetCount, ListPage, ListQuery } from '../../points/database.ts'
 import { detailBytes } from '../../search/search-answers.ts'

@@ -3,7 +3,6 @@ import type { PartitionSet } from '../../base/partitions.ts'
 import { atOnce } from '../../base/turns.ts'
 import { type Collection, unindexedBytesMax } from '../../collections/collection.ts'
 import { pointsIn } from '../../collections/live-points.ts'
-import { idsOf, numbersOf } from '../../messages/columns.ts'
 import {
   type PointsPart,
   PointsPartSchema,
@@ -13,7 +12,7 @@ import {
 import { storedOf } from '../../messages/points.ts'
 import { Encoded, type Fields } from '../../messages/reader.ts'
 import { idIn } from '../../messages/values.ts'
-import { copiesOf, type VectorOf } from '../../messages/vectors.ts'
+import { copiesOf, idsOf, numbersOf, type VectorOf } from '../../messages/vectors.ts'
 import { pointBytes, type TakenPoint } from '../../write/requests.ts'
 import type { PeerOperation, Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'

@@ -5,7 +5,6 @@ import { atOnce, Turn } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
 import { pointsIn } from '../../collections/live-points.ts'
-import { bytesOfIds, bytesOfNumbers } from '../../messages/columns.ts'
 import {
   type PointsPart,
   PointsPartSchema,
@@ -13,6 +12,7 @@ import {
 } from '../../messages/generated/cluster_pb.js'
 import { Encoded } from '../../messages/reader.ts'
 import { idMessage, payloadMessage } from '../../messages/values.ts'
+import { bytesOfIds, bytesOfNumbers } from '../../messages/vectors.ts'
 import { encode, type Init } from '../../messages/writer.ts'
 import type { Snapshot } from '../../storage/store.ts'
 import type { HeldPartitions } from '../../write/replica.ts'

@@ -14,7 +14,7 @@ import * as messages from '../../messages/generated/vectordb_pb.js'
 import { detailsMessage } from '../../messages/points.ts'
 import { attributesMessage, idMessage, payloadMessage, valueMessage } from '../../messages/values.ts'
 import { type Init, MessageWriter } from '../../messages/writer.ts'
-import { allocateMessage, headBytes } from './frames.ts'
+import { allocateMessage, headBytes } from './bodies.ts'
 
 /** The answers of all operations as messages; long ones are written in turns. */
 

@@ -1,6 +1,5 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
-import type { ChangeByFilterInput } from '../../api/change-by-filter.ts'
-import type { PatchInput, PreconditionInput } from '../../api/change-point.ts'
+import type { ChangeByFilterInput, PatchInput, PreconditionInput } from '../../api/change-point.ts'
 import type { SetAliasesInput, WordsInput } from '../../api/collections.ts'
 import type { OnErrorInput } from '../../api/insert-points.ts'
 import type { GrpcOperationName, OperationTypes } from '../../api/operations.ts'

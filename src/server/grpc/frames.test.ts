@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { MessageReader } from './frames.ts'
+import { MessageReader } from './bodies.ts'
 
 function frame(bytes: Uint8Array, flag = 0): Buffer {
   const head = Buffer.alloc(5)

@@ -1,5 +1,4 @@
-import type { Changed } from '../../api/change-by-filter.ts'
-import type { WrittenPoint } from '../../api/change-point.ts'
+import type { Changed, WrittenPoint } from '../../api/change-point.ts'
 import type { CountedCollection } from '../../api/collections.ts'
 import type { InsertedBatch, ItemError } from '../../api/insert-points.ts'
 import type { Facets, FoundPoint, ListAnswer } from '../../api/read-points.ts'

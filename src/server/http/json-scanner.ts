@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { type DatabaseError, invalid } from '../../base/errors.ts'
-import { NumberReader } from '../../kernels/number-reader.ts'
+import { NumberReader } from '../../kernels/wasm-module.ts'
 import type { JsonKind, JsonReader } from '../../messages/json-reader.ts'
 
 const quote = 0x22

@@ -11,8 +11,8 @@ import {
   rowViews,
   sealRow,
 } from '../key-layout.ts'
-import { hasBit } from '../live-bits.ts'
 import type { StoredRow, StoredRows } from '../store.ts'
+import { hasBit } from '../table.ts'
 import { beyondRepair, damaged, unopenable } from './data-directory.ts'
 
 /**

@@ -17,9 +17,9 @@ import {
   rowViews,
 } from '../key-layout.ts'
 import { decodeKeyedRequest } from '../keyed-requests.ts'
-import { countSlots, hasSlot } from '../live-bits.ts'
 import { type RecordParts, splitRecord } from '../payload-record.ts'
 import type { Snapshot, SnapshotPart } from '../store.ts'
+import { countSlots, hasSlot } from '../table.ts'
 import { faultIn, readLive, readMeta, type Tables } from '../tables.ts'
 import { type SnapshotPointBytes, SnapshotWriter } from './snapshot-format.ts'
 

@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { assert, isOpenFailure } from '../../base/errors.ts'
-import { syncDirectory } from '../../base/files.ts'
+import { isDiskFull, syncDirectory } from '../../base/files.ts'
 import { mainNumber } from '../catalog.ts'
 import {
   collectionDirectory,
@@ -9,7 +9,7 @@ import {
   reservePath,
   rowFilePath,
 } from '../files/data-directory.ts'
-import { isDiskFull, PageSpace, ReserveFile, type SpaceNeeds } from '../files/disk-space.ts'
+import { PageSpace, ReserveFile, type SpaceNeeds } from '../files/disk-space.ts'
 import { RowFile, RowFiles } from '../files/row-file.ts'
 import { RequestFault } from '../keyed-requests.ts'
 import { pageBytes } from '../table.ts'
