@@ -179,11 +179,20 @@ describe('a service on several threads', () => {
       searched += 1
       return search.apply(this, inputs)
     }
-    const { get } = Collection.prototype
+    const { get, count, matching } = Collection.prototype
     let got = 0
     Collection.prototype.get = function (...inputs) {
       got += 1
       return get.apply(this, inputs)
+    }
+    Collection.prototype.count = function (...inputs) {
+      got += 1
+      return count.apply(this, inputs)
+    }
+    let evaluated = 0
+    Collection.prototype.matching = function (...inputs) {
+      evaluated += 1
+      return matching.apply(this, inputs)
     }
     try {
       using http = await RawHttp.open(portOf(service))
@@ -226,15 +235,27 @@ describe('a service on several threads', () => {
       http.request('POST /points/search', json, JSON.stringify(near))
       const { results } = JSON.parse((await http.answer()).body) as { results: string[] }
       assert.deepEqual(new Set(results), new Set([points[2]!.id, points[4]!.id]))
+      const filter = { at: { $gt: 3 } }
+      http.request('POST /points/search', json, JSON.stringify({ ...near, filter }))
+      const after = JSON.parse((await http.answer()).body) as { results: string[] }
+      assert.deepEqual(after.results, [points[4]!.id, points[5]!.id])
+      const evaluations = evaluated
+      for (const [where, wanted] of [[filter, 16] as const, [{ at: { $lt: 3 } }, 3] as const]) {
+        for (let look = 0; look < 2; look += 1) {
+          http.request('POST /points/count', json, JSON.stringify({ filter: where }))
+          assert.deepEqual(JSON.parse((await http.answer()).body), { count: wanted })
+        }
+      }
+      assert.equal(evaluated, evaluations + 1)
       http.request(`GET /points/${points[3]!.id}`)
       assert.deepEqual(JSON.parse((await http.answer()).body), hit)
       assert.equal(got, 0)
       assert.equal(searched, engineSearches)
       const plans = 'vicinal_filtered_searches{plan="scan"}'
-      assert.equal(await figureOf(service, plans), 2)
+      assert.equal(await figureOf(service, plans), 3)
     } finally {
       CollectionSearch.prototype.search = search
-      Collection.prototype.get = get
+      Object.assign(Collection.prototype, { get, count, matching })
     }
   })
 

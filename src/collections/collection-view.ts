@@ -19,7 +19,7 @@ import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
 import type { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
 import type { PointRecord, StoredPlace } from '../storage/store.ts'
-import type { MatchingAnswer, ReaderSetup, ToReader } from './reader-messages.ts'
+import type { FilteredQuery, MatchingAnswer, ReaderSetup, ToReader } from './reader-messages.ts'
 
 /** This thread cannot answer: the engine can. */
 export class NotHere extends Error {}
@@ -87,29 +87,29 @@ export class CollectionView implements SearchedPoints {
     return this.#state.hasEnded
   }
 
-  /** Returns the number of points; undefined if points must be hidden first. */
-  count(): number | undefined {
-    if (this.#isDue) return undefined
-    this.#state.noteRead()
-    return this.#state.points
+  /** Returns the number of points that match; undefined if points must be hidden first, or the engine must be asked. */
+  async count(filter: Filter | undefined, ask: () => Promise<MatchingAnswer>): Promise<number | undefined> {
+    try {
+      const matching = filter && (await this.#prepare(filter, undefined, ask))
+      if (this.#isDue || this.hasEnded) return undefined
+      this.#state.noteRead()
+      return matching?.count ?? this.#state.points
+    } catch (error) {
+      if (error instanceof NotHere) return undefined
+      throw error
+    }
   }
 
   /**
-   * Returns the answer to queries for ids and distances near vectors; undefined if points have changed meanwhile.
+   * Returns the answer to queries for vectors; undefined if points have changed meanwhile.
    *
    * @throws NotHere
    */
   async search(
     queries: readonly SearchQuery[],
     call: ReadCall,
-    ask: (query: AskedQuery) => Promise<MatchingAnswer>,
+    ask: (filter: Filter, query: FilteredQuery) => Promise<MatchingAnswer>,
   ): Promise<SearchResults | undefined> {
-    for (const query of queries) {
-      if (query.filter !== undefined) await this.#prepare(query.filter, query as AskedQuery, ask)
-    }
-    if (this.#state.segments !== this.index.segments.length) return this.#leave()
-    this.#state.noteRead()
-    this.#measured = 0
     const { signal, room } = call
     let bytes = 0
     const counted = room && {
@@ -119,6 +119,14 @@ export class CollectionView implements SearchedPoints {
       },
     }
     try {
+      for (const { filter, vector, metric, limit } of queries) {
+        if (filter === undefined) continue
+        const query = { metric, limit, vector: typeof vector === 'string' ? this.#vectorOf(vector) : vector! }
+        await this.#prepare(filter, metric, () => ask(filter, query))
+      }
+      if (this.#state.segments !== this.index.segments.length) return this.#leave()
+      this.#state.noteRead()
+      this.#measured = 0
       const results = await this.#search.search(queries, { signal, room: counted })
       if (queries.some(({ filter }) => filter !== undefined)) this.#countPlans()
       return results
@@ -157,29 +165,38 @@ export class CollectionView implements SearchedPoints {
     return this.#ofWords.get(words.buffer)?.routes.get(metric)
   }
 
-  /** Gets the bitmap of a filter from the engine, unless it is known. */
+  /** The vector of a stored point, perhaps of one that changes now: searches read it again. */
+  #vectorOf(id: string): Float32Array {
+    const slot = this.ids.find(id)
+    return this.index.has(slot) ? this.index.read(slot) : this.#leave()
+  }
+
+  /**
+   * Gets the bitmap of a filter from the engine, unless it is known as it is now.
+   *
+   * @param metric that of the query whose route is needed, too
+   */
   async #prepare(
     filter: Filter,
-    query: AskedQuery,
-    ask: (query: AskedQuery) => Promise<MatchingAnswer>,
-  ): Promise<void> {
+    metric: Metric | undefined,
+    ask: () => Promise<MatchingAnswer>,
+  ): Promise<ViewedFilter> {
     const key = await inTurns(filterKey(filter))
     const known = this.#filters.get(key)
     this.#filters.delete(key)
     let viewed = known
     const { position } = this.#journal
-    if (
-      known === undefined ||
-      known.position !== position ||
-      known.askedMs < performance.now() - routeMs ||
-      !known.routes.has(query.metric)
-    ) {
-      viewed = viewedFilter(await ask(query).catch(() => this.#leave()), query.metric, known)
+    const hasRoute =
+      metric === undefined ||
+      (known?.routes.has(metric) === true && known.askedMs >= performance.now() - routeMs)
+    if (known?.position !== position || !hasRoute) {
+      viewed = viewedFilter(await ask().catch(() => this.#leave()), metric, known)
     }
     this.#filters.set(key, viewed!)
     this.#ofFilter.set(filter, viewed!)
     this.#ofWords.set(viewed!.words.buffer, viewed!)
     if (this.#filters.size > filtersMax) this.#filters.delete(this.#filters.keys().next().value!)
+    return viewed!
   }
 
   get #isDue(): boolean {
@@ -319,8 +336,6 @@ interface ViewParts {
   readonly prepare: (queries: readonly PlannedQuery[]) => Promise<void> | undefined
 }
 
-type AskedQuery = SearchQuery & { readonly vector: Float32Array }
-
 /** A filter as this thread knows it. */
 interface ViewedFilter extends Required<MatchingSlots> {
   readonly id: number
@@ -330,7 +345,7 @@ interface ViewedFilter extends Required<MatchingSlots> {
 
 function viewedFilter(
   { id, words, count, position, route }: MatchingAnswer,
-  metric: Metric,
+  metric: Metric | undefined,
   known: ViewedFilter | undefined,
 ): ViewedFilter {
   // A message has an object of its own for the same memory, by which the bitmap could not be recognized.
@@ -340,7 +355,10 @@ function viewedFilter(
     words: isSame ? known.words : new Uint32Array(words),
     count,
     position,
-    routes: new Map([...(isSame && position === known.position ? known.routes : []), [metric, route]]),
+    routes: new Map([
+      ...(isSame && position === known.position ? known.routes : []),
+      ...(metric === undefined ? [] : [[metric, route] as const]),
+    ]),
     askedMs: performance.now(),
   }
 }

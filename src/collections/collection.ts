@@ -35,7 +35,7 @@ import { WritePath } from '../write/write-path.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { LivePoints, pointsIn } from './live-points.ts'
 import { AttributeCache, digestAll, loadCollection, momentOf } from './load-collection.ts'
-import type { MatchingAnswer, MatchingCall } from './reader-messages.ts'
+import type { FilteredQuery, MatchingAnswer } from './reader-messages.ts'
 import { countPoints, facetsOf, ListReader, PointReader, within } from './reads.ts'
 
 /** See `Engine.openCollection`. */
@@ -377,21 +377,15 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   /** For a thread that searches by itself: see `MatchingCall`. */
-  matching(
-    filter: Filter,
-    { metric, vector, limit: k }: Parameters<MatchingCall>[2],
-  ): Promise<MatchingAnswer> {
+  matching(filter: Filter, query: FilteredQuery | undefined): Promise<MatchingAnswer> {
     return this.#reads.run(async () => {
       const { words, count, position } = await inTurns(matchingNow(this.livePoints.attributes, filter))
       const id = this.#filterIds.get(words.buffer) ?? newFilterId()
       this.#filterIds.set(words.buffer, id)
+      const matching = { id, version: 0, words, count }
       const share = count / Math.max(1, this.points)
-      const route = this.#indexer.route(metric, {
-        vector,
-        k,
-        matching: { id, version: 0, words, count },
-        share,
-      })
+      const route =
+        query && this.#indexer.route(query.metric, { vector: query.vector, k: query.limit, matching, share })
       return { id, words: words.buffer, count, position, route }
     })
   }

@@ -1,6 +1,7 @@
 import type { SharedBudget } from '../base/budgets.ts'
 import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
 import type { Point, SearchQuery, SearchResults } from '../base/point.ts'
 import { collectGarbage } from '../base/runtime.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
@@ -63,9 +64,9 @@ export class LocalReads {
     setup.port.unref()
   }
 
-  /** Returns the number of points of a collection; undefined if the engine must be asked. */
-  count(name: string | undefined): number | undefined {
-    return this.#viewOf(name)?.count()
+  /** Returns the number of points that match; undefined if the engine must be asked. */
+  async count(name: string | undefined, filter: Filter | undefined): Promise<number | undefined> {
+    return await this.#viewOf(name)?.count(filter, () => this.#matching(name, filter!, undefined))
   }
 
   /** See `Database.search`; resolves with undefined if the engine must be asked. */
@@ -79,8 +80,8 @@ export class LocalReads {
     if (queries.some(needsRecords)) await this.#openRecords()
     try {
       for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-        const results = await view.search(queries, call, (query) =>
-          this.#matching(name, query.filter!, query),
+        const results = await view.search(queries, call, (filter, query) =>
+          this.#matching(name, filter, query),
         )
         if (results !== undefined) return results
       }
@@ -196,10 +197,8 @@ export class LocalReads {
 }
 
 /** Whether a query does not ask for what only the engine has. */
-function isSearchedHere({ vector, filter, profile, words }: SearchQuery): boolean {
-  // The route of a search with a filter depends on the vector.
-  const hasRoute = typeof vector !== 'string' || filter === undefined
-  return hasRoute && profile !== true && words === undefined
+function isSearchedHere({ profile, words }: SearchQuery): boolean {
+  return profile !== true && words === undefined
 }
 
 function needsRecords({ vector, include }: SearchQuery): boolean {

@@ -94,8 +94,15 @@ export interface ReaderSetup {
 export type MatchingCall = (
   collection: string | undefined,
   filter: Filter,
-  query: { readonly metric: Metric; readonly vector: Float32Array; readonly limit: number },
+  query: FilteredQuery | undefined,
 ) => Promise<MatchingAnswer>
+
+/** What the route of a search with a filter depends on. */
+export interface FilteredQuery {
+  readonly metric: Metric
+  readonly vector: Float32Array
+  readonly limit: number
+}
 
 export interface MatchingAnswer {
   /** Unique among the bitmaps of the collection. */

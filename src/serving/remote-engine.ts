@@ -105,7 +105,7 @@ function remoteDatabase(
     (await reads.search(name, queries, call)) ??
     ((await line.ask('database', name, 'search', [queries, call])) as SearchResults)
   const count: Database['count'] = async (filter, signal) =>
-    (filter === undefined ? reads.count(name) : undefined) ??
+    (await reads.count(name, filter)) ??
     ((await line.ask('database', name, 'count', [filter, signal])) as number)
   const get: Database['get'] = async (id, call) =>
     (await reads.get(name, id, call)) ??
