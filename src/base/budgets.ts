@@ -20,22 +20,27 @@ interface ByteBudgetOptions {
  */
 export class ByteBudget {
   readonly #options: ByteBudgetOptions
-  readonly #sums: SharedSums
+  readonly #sums: { readonly [Name in Share | 'refusals']: SharedSum }
   readonly #largeBytesMax: number
 
   constructor(options: ByteBudgetOptions) {
     this.#options = options
-    this.#sums = new SharedSums(sumOf.refusals + 1, options.memory, options.thread)
+    const { memory = ByteBudget.memory(1), thread = 0 } = options
+    const words = new BigInt64Array(memory)
+    const [small, large, refusals] = [0, 1, 2].map(
+      (at) => new SharedSum(words.subarray((at * words.length) / 3, ((at + 1) * words.length) / 3), thread),
+    ) as [SharedSum, SharedSum, SharedSum]
+    this.#sums = { small, large, refusals }
     this.#largeBytesMax = Math.ceil(options.maxBytes * largeShare)
   }
 
   get usedBytes(): number {
-    return this.#sums.get(sumOf.small) + this.#sums.get(sumOf.large)
+    return this.#sums.small.value + this.#sums.large.value
   }
 
   /** Claims refused since the start. */
   get refusals(): number {
-    return this.#sums.get(sumOf.refusals)
+    return this.#sums.refusals.value
   }
 
   /** @throws DatabaseError `overloaded` when there is no room */
@@ -52,94 +57,89 @@ export class ByteBudget {
    */
   handOver(hold: ByteHold, thread: number): number {
     const { bytes } = hold
-    if (bytes > 0) this.#sums.add(shareOf(bytes), bytes, thread)
+    this.#sums[shareOf(bytes)].add(bytes, thread)
     hold.release()
     return bytes
   }
 
   /** Releases all claims of a thread that has ended. */
   drop(thread: number): void {
-    for (const share of [sumOf.small, sumOf.large]) {
-      this.#sums.add(share, -this.#sums.partOf(share, thread), thread)
-    }
+    this.#sums.small.drop(thread)
+    this.#sums.large.drop(thread)
   }
 
   static memory(threads: number): SharedArrayBuffer {
-    return SharedSums.memory(sumOf.refusals + 1, threads)
+    return SharedSum.memory(3 * threads)
   }
 
   #move(from: number, to: number, isLimited: boolean): void {
     const before = shareOf(from)
     const share = shareOf(to)
     if (isLimited && to > from) {
-      const used = this.#sums.get(share)
+      const used = this.#sums[share].value
       const others = share === before ? used - from : used
-      const maxBytes =
-        share === sumOf.large ? this.#largeBytesMax : this.#options.maxBytes - this.#largeBytesMax
+      const maxBytes = share === 'large' ? this.#largeBytesMax : this.#options.maxBytes - this.#largeBytesMax
       if (others > 0 && others + to > maxBytes) throw this.#refusal(others, share, maxBytes)
     }
-    if (share === before) this.#sums.add(share, to - from)
+    if (share === before) this.#sums[share].add(to - from)
     else {
-      this.#sums.add(share, to)
-      this.#sums.add(before, -from)
+      this.#sums[share].add(to)
+      this.#sums[before].add(-from)
     }
   }
 
-  #refusal(others: number, share: number, maxBytes: number): BudgetExceeded {
-    this.#sums.add(sumOf.refusals, 1)
+  #refusal(others: number, share: Share, maxBytes: number): BudgetExceeded {
+    this.#sums.refusals.add(1)
     const { what, setting } = this.#options
     return new BudgetExceeded(
       'overloaded',
-      `${others} bytes of ${share === sumOf.large ? 'large' : 'small'} ${what} are in memory, the maximum is ${maxBytes} (a share of ${setting}): try again later`,
+      `${others} bytes of ${share} ${what} are in memory, the maximum is ${maxBytes} (a share of ${setting}): try again later`,
     )
   }
 }
 
-function shareOf(bytes: number): number {
-  return bytes > smallBytesMax ? sumOf.large : sumOf.small
+type Share = 'small' | 'large'
+
+function shareOf(bytes: number): Share {
+  return bytes > smallBytesMax ? 'large' : 'small'
 }
 
-const sumOf = { small: 0, large: 1, refusals: 2 } as const
-
 /**
- * Numbers that threads add up in shared memory: the sums, and the part of each thread, so that what a thread held that
- * has died can be released.
+ * A number that threads add up in shared memory. Each has a part of it and no sum is kept, so that what a thread held
+ * can be dropped, at whatever step it has died.
  */
-class SharedSums {
-  readonly memory: SharedArrayBuffer
-  readonly #words: BigInt64Array
-  readonly #sums: number
+class SharedSum {
+  readonly #parts: BigInt64Array
   readonly #thread: number
 
   /**
-   * @param sums how many
-   * @param thread the number of this thread
+   * @param parts one for each thread
+   * @param thread the number of this one
    */
-  constructor(sums: number, memory: SharedArrayBuffer = SharedSums.memory(sums, 1), thread = 0) {
-    this.memory = memory
-    this.#words = new BigInt64Array(memory)
-    this.#sums = sums
+  constructor(parts: BigInt64Array, thread: number) {
+    this.#parts = parts
     this.#thread = thread
   }
 
-  static memory(sums: number, threads: number): SharedArrayBuffer {
-    return new SharedArrayBuffer((1 + threads) * sums * BigInt64Array.BYTES_PER_ELEMENT)
+  static memory(parts: number): SharedArrayBuffer {
+    return new SharedArrayBuffer(parts * BigInt64Array.BYTES_PER_ELEMENT)
   }
 
-  get(sum: number): number {
-    return Number(Atomics.load(this.#words, sum))
+  get value(): number {
+    let sum = 0
+    for (let thread = 0; thread < this.#parts.length; thread += 1) {
+      sum += Number(Atomics.load(this.#parts, thread))
+    }
+    return sum
   }
 
-  /** Returns the sum before. */
-  add(sum: number, amount: number, thread: number = this.#thread): number {
-    if (amount === 0) return this.get(sum)
-    const change = BigInt(amount)
-    Atomics.add(this.#words, (1 + thread) * this.#sums + sum, change)
-    return Number(Atomics.add(this.#words, sum, change))
+  add(amount: number, thread: number = this.#thread): void {
+    if (amount !== 0) Atomics.add(this.#parts, thread, BigInt(amount))
   }
 
-  partOf(sum: number, thread: number): number {
-    return Number(Atomics.load(this.#words, (1 + thread) * this.#sums + sum))
+  /** Takes back what a thread has added that has ended. */
+  drop(thread: number): void {
+    Atomics.store(this.#parts, thread, 0n)
   }
 }
 
@@ -273,17 +273,24 @@ export type BudgetSetup = Pick<Required<SharedBudgetOptions>, 'max' | 'thread' |
  */
 export class SharedBudget {
   readonly #options: SharedBudgetOptions
-  /** Parts of threads are counted in the shares. */
-  readonly #sums: SharedSums
+  readonly #memory: SharedArrayBuffer
+  readonly #used: SharedSum
 
   constructor(options: SharedBudgetOptions) {
     this.#options = options
-    this.#sums = new SharedSums(2, options.memory)
+    const { threads = 1, thread = 0, memory = SharedSum.memory(threads) } = options
+    this.#memory = memory
+    this.#used = new SharedSum(new BigInt64Array(memory), thread)
   }
 
   /** Returns what another thread needs to share it. */
   setupOf(thread: number): BudgetSetup {
-    return { max: this.max, thread, memory: this.#sums.memory }
+    return { max: this.max, thread, memory: this.#memory }
+  }
+
+  /** Releases all that a thread held that has ended. Its shares must be told, too. */
+  drop(thread: number): void {
+    this.#used.drop(thread)
   }
 
   get max(): number {
@@ -292,7 +299,7 @@ export class SharedBudget {
 
   /** The amount that all collections hold. */
   get used(): number {
-    return this.#sums.get(usedSum)
+    return this.#used.value
   }
 
   /**
@@ -300,15 +307,11 @@ export class SharedBudget {
    *
    * @param memory of its share on another thread
    */
-  share(memory?: SharedArrayBuffer): BudgetShare {
-    const { threads = 1, thread } = this.#options
-    return new BudgetShare(new SharedSums(1, memory ?? SharedSums.memory(1, threads), thread), {
+  share(memory: SharedArrayBuffer = new SharedArrayBuffer(this.#memory.byteLength)): BudgetShare {
+    return new BudgetShare(memory, this.#options.thread ?? 0, {
       max: this.max,
       refusal: (held, amount) => this.#refusal(held, amount),
-      change: (from, to) => {
-        this.#sums.add(usedSum, to - from)
-        this.#sums.add(holdersSum, Number(to > 0) - Number(from > 0))
-      },
+      change: (amount) => this.#used.add(amount),
     })
   }
 
@@ -316,16 +319,17 @@ export class SharedBudget {
     const { max, setting, inWords } = this.#options
     if (held === 0) return undefined
     const most = Math.floor(max * shareWithOthers)
-    if (this.#sums.get(holdersSum) > 1 && held + amount > most) {
+    const { used } = this
+    if (used > held && held + amount > most) {
       return new DatabaseError(
         'overloaded',
         `${inWords(held)} in this collection, the maximum is ${most} while others are used${setting === undefined ? '' : ` (three quarters of ${setting})`}: try again later`,
       )
     }
-    if (this.used + amount <= max) return undefined
+    if (used + amount <= max) return undefined
     return new DatabaseError(
       'overloaded',
-      `${inWords(this.used)}, the maximum is ${max}${setting === undefined ? '' : ` (${setting})`}: try again later`,
+      `${inWords(used)}, the maximum is ${max}${setting === undefined ? '' : ` (${setting})`}: try again later`,
     )
   }
 }
@@ -333,22 +337,20 @@ export class SharedBudget {
 interface ShareOwner {
   readonly max: number
   readonly refusal: (held: number, amount: number) => DatabaseError | undefined
-  readonly change: (from: number, to: number) => void
+  readonly change: (amount: number) => void
 }
 
 /** The amount that one collection holds of a `SharedBudget`. */
 export class BudgetShare {
-  readonly #sums: SharedSums
+  readonly memory: SharedArrayBuffer
+  readonly #held: SharedSum
   readonly #owner: ShareOwner
 
   /** Use `SharedBudget.share`. */
-  constructor(sums: SharedSums, owner: ShareOwner) {
-    this.#sums = sums
+  constructor(memory: SharedArrayBuffer, thread: number, owner: ShareOwner) {
+    this.memory = memory
+    this.#held = new SharedSum(new BigInt64Array(memory), thread)
     this.#owner = owner
-  }
-
-  get memory(): SharedArrayBuffer {
-    return this.#sums.memory
   }
 
   /** That of all collections. */
@@ -357,7 +359,7 @@ export class BudgetShare {
   }
 
   get held(): number {
-    return this.#sums.get(0)
+    return this.#held.value
   }
 
   /** Returns an `overloaded` error if this much more cannot be held now; undefined if it can. */
@@ -366,23 +368,20 @@ export class BudgetShare {
   }
 
   /** Holds this much more without checking the limit. */
-  hold(amount: number, thread?: number): void {
-    const from = this.#sums.add(0, amount, thread)
-    this.#owner.change(from, from + amount)
+  hold(amount: number): void {
+    this.#held.add(amount)
+    this.#owner.change(amount)
   }
 
   release(amount: number): void {
     this.hold(-amount)
   }
 
-  /** Releases all that a thread held that has ended. */
+  /** See `SharedBudget.drop`. */
   drop(thread: number): void {
-    this.hold(-this.#sums.partOf(0, thread), thread)
+    this.#held.drop(thread)
   }
 }
-
-const usedSum = 0
-const holdersSum = 1
 
 /** The share of the limit that a collection may hold while others hold some. */
 const shareWithOthers = 3 / 4

@@ -64,6 +64,7 @@ describe('a budget that collections share', () => {
     assert.deepEqual([flood.held, second!.held, budget.used], [99, 99, 99])
     assert.match(second!.refusal(2)!.message, /^99, the maximum is 100/)
     other.hold(1)
+    budget.drop(1)
     flood.drop(1)
     assert.deepEqual([flood.held, budget.used], [9, 10])
     assert.match(flood.refusal(67)!.message, /the maximum is 75 while others are used/)

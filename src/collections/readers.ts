@@ -24,8 +24,6 @@ export class Readers implements Disposable {
   readonly #timer: NodeJS.Timeout
   /** Those of the threads that read records, with what to call when they no longer do. */
   readonly #ports = new Map<MessagePort, () => void>()
-  /** The shares of closed collections of which threads still hold something. */
-  #closedShares: readonly BudgetShare[] = []
   #hasRecords = true
   #views = 0
   /** Returns the collection with a name or alias if it is open and other threads may read it. None before loading. */
@@ -56,8 +54,8 @@ export class Readers implements Disposable {
       this.#ports.get(own)!()
       this.#ports.delete(own)
       for (const { ports } of this.#viewed.values()) ports.delete(own)
-      const shares = [...this.#viewed.values()].flatMap((viewed) => viewed.shares)
-      for (const share of [...shares, ...this.#closedShares]) share.drop(thread)
+      budget.drop(thread)
+      for (const { shares } of this.#viewed.values()) for (const share of shares) share.drop(thread)
     })
     own.unref()
     const names = this.#names.buffer
@@ -116,7 +114,6 @@ export class Readers implements Disposable {
     this.#viewed.set(collection, viewed)
     void collection.ended.then(() => {
       this.#viewed.delete(collection)
-      this.#closedShares = [...this.#closedShares, ...viewed.shares].filter(({ held }) => held > 0)
       viewed.toAll({ kind: 'detach', view: viewed.view })
     })
     return viewed

@@ -111,7 +111,8 @@ export class SearchExecutor implements AsyncDisposable {
   }
 
   /**
-   * Returns what another thread needs for a `Submitter` of its own. It replaces a thread with the same number.
+   * Returns what another thread needs for a `Submitter` of its own. It replaces a thread with the same number that has
+   * ended.
    *
    * @param owner from 1
    */
@@ -119,6 +120,7 @@ export class SearchExecutor implements AsyncDisposable {
     const { threads, maxLimit } = this.#options
     const board = createBoard(recordBytesMax(maxLimit))
     this.#boards.set(owner, board)
+    this.#queries.drop(owner)
     this.#postToAll({ kind: 'board', owner, board: board.buffer })
     return { board: board.buffer, pool: this.#pool.buffer, threads, queries: this.#queries.setupOf(owner) }
   }
