@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { createGrpcClient, createHttpClient, type VectorClient } from '../../src/client/index.ts'
-import { apiKey } from '../support/service.ts'
+import { apiKey, childThreads } from '../support/service.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
 
@@ -126,7 +126,7 @@ const settings = {
   HTTP_PORT: '0',
   GRPC_ROOT_PASSWORD: apiKey,
   LOG_LEVEL: 'info',
-  THREADS: '1',
+  THREADS: childThreads,
   SHUTDOWN_TIMEOUT_MS: '500',
   MAX_LIMIT: '1000000',
 }

@@ -4,11 +4,11 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { it } from 'node:test'
 
-/**
- * Suites that run with one thread in `npm test`, here with three. The contract runs both ways there. `overload` is not
- * among them: each thread has a queue of its own, so one that is full does not refuse what another can take.
- */
-const suites = ['model', 'fuzz/fuzz', 'snapshot', 'http-server', 'bodies', 'overload']
+/** Suites that run with one thread in `npm test`, here with three. The contract runs both ways there. */
+const suites = [
+  ...['model', 'fuzz/fuzz', 'crash/crash', 'snapshot', 'http-server', 'bodies', 'overload'],
+  ...['extensions-points', 'extensions-search', 'extensions-lists', 'extensions-http'],
+]
 
 it('a service on three threads passes the suites of a service on one', async () => {
   const root = join(import.meta.dirname, '../..')

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { apiKey } from './service.ts'
+import { apiKey, childThreads } from './service.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
 
@@ -42,8 +42,7 @@ export class ChildService implements AsyncDisposable {
         HTTP_PORT: '0',
         GRPC_ROOT_PASSWORD: apiKey,
         LOG_LEVEL: 'info',
-        // From 4 on, threads of their own serve.
-        THREADS: process.env.VICINAL_TEST_SERVING_THREADS === undefined ? '1' : '4',
+        THREADS: childThreads,
         SHUTDOWN_TIMEOUT_MS: '500',
       },
     })
