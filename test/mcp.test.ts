@@ -45,7 +45,7 @@ describe('vicinal mcp', () => {
   it('offers only read tools unless writing is enabled', async () => {
     const reading = await overStdio()
     const names = (await reading.listTools()).tools.map(({ name }) => name).sort()
-    assert.deepEqual(names, ['count', 'describe', 'facets', 'get', 'list', 'search'])
+    assert.deepEqual(names, ['count', 'describe', 'evaluate', 'facets', 'get', 'list', 'search'])
     await reading.close()
     const writing = await overStdio('--write')
     assert.equal((await writing.listTools()).tools.length, names.length + 2)

@@ -313,6 +313,10 @@ describe('the OpenAPI description and the server', () => {
 
   const point = { vector: [0.5, -1.5], payload: { content_type: 'Text', content: 'x' } }
   const query = { vector: [0.5, -1.5], similarity: 'Manhattan', limit: 3 }
+  const judged = {
+    judgements: [{ vector: [0.5, -1.5], relevant: { '22222222-3333-4444-8555-666666666666': 1 } }],
+    similarity: 'Cosine',
+  }
   const missingId = '11111111-2222-4333-8444-555555555555'
   const chosenId = '22222222-3333-4444-8555-666666666666'
   const bodies: Readonly<Record<string, unknown>> = {
@@ -323,6 +327,7 @@ describe('the OpenAPI description and the server', () => {
     '/points/list': {},
     '/points/count': {},
     '/points/facets': { paths: ['n'] },
+    '/points/evaluate': judged,
     '/points/update': { filter: { n: 1 }, set: { m: 1 } },
     '/points/delete': { filter: { n: 1 } },
   }
@@ -348,6 +353,7 @@ describe('the OpenAPI description and the server', () => {
     ['/points/list', { filter: { n: 1 }, limit: 1, include: { ...include, distance: false } }],
     ['/points/count', { filter: { n: { $gte: 1 } } }],
     ['/points/facets', { paths: ['n', 'at'], limit: 5 }],
+    ['/points/evaluate', { ...judged, k: 5, sweep: ['ef'], ef: 10 }],
     ['/points/update', { filter: { n: 1 }, set: { m: true }, limit: 1 }],
     ['/points/delete', { filter: { n: 1 }, dry_run: true }],
   ]
@@ -589,7 +595,7 @@ describe('the OpenAPI description and the server', () => {
   it('agree on which operations can fail with which status', () => {
     for (const { path, method, operation } of operations.filter((each) => each.path.includes('/points'))) {
       const isBelow = path.startsWith(below)
-      const writes = method !== 'get' && !/\/(search|list|count|facets)/.test(path)
+      const writes = method !== 'get' && !/\/(search|list|count|facets|evaluate)/.test(path)
       const waits = method !== 'get'
       for (const status of ['400', '401', '500', '503'])
         assert.ok(status in operation.responses, `${path} ${status}`)

@@ -480,6 +480,30 @@ const rows: readonly Row[] = [
 
   // Changes by filter.
   {
+    operation: 'EvaluatePoints',
+    does: 'measures the results of queries, and finds the least ef that is good',
+    async call(client) {
+      const judgements = [
+        { vector: [1, 0], relevant: { [idA]: 1 } },
+        { vector: [1, 0], relevant: { [idB]: 2, [idD]: 1 } },
+      ]
+      const query = { judgements, metric: 'Euclidean', k: 2, ef: 16, sweep: ['ef'] } as const
+      const { ndcg, recall, mrr, missing, queries, best, curve } = await client.evaluate(query)
+      return [ndcg, recall, mrr, missing, queries[0], best!.ef, best!.ndcg === ndcg, curve.length]
+    },
+    // The first result of the second query is not relevant, and one of its relevant points is not stored.
+    answers: [
+      (1 + 2 / Math.log2(3) / (2 + 1 / Math.log2(3))) / 2,
+      0.75,
+      0.75,
+      1,
+      { ndcg: 1, recall: 1, mrr: 1 },
+      2,
+      true,
+      7,
+    ],
+  },
+  {
     operation: 'UpdatePoints',
     does: 'changes what matches',
     async call(client) {

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { meanOf, relevanceOf } from '../../src/base/relevance.ts'
 import type { Contender } from './contenders.ts'
 
 /** A collection of texts with queries, and how relevant texts are to them. */
@@ -30,15 +31,12 @@ export function readJudged(path: string): Judged {
 /** Returns the mean nDCG@10 over the queries that have a relevant text, with the grade as the gain. */
 export async function meanNdcg(contender: Contender, { ids, queries, grades }: Judged): Promise<number> {
   const { found } = await contender.search(queries, depth)
-  const values = found.flatMap((places, query) => {
-    const ideal = gainOf([...grades[query]!.values()].sort((a, b) => b - a))
-    return ideal === 0 ? [] : [gainOf(places.map((place) => grades[query]!.get(ids[place]!) ?? 0)) / ideal]
+  const figures = found.flatMap((places, query) => {
+    const relevant = new Map([...grades[query]!].filter(([, grade]) => grade > 0))
+    const names = places.map((place) => ids[place]!)
+    return relevant.size === 0 ? [] : [relevanceOf(names, relevant, depth)]
   })
-  return values.reduce((sum, value) => sum + value, 0) / values.length
+  return meanOf(figures).ndcg
 }
 
 const depth = 10
-
-function gainOf(grades: readonly number[]): number {
-  return grades.slice(0, depth).reduce((sum, grade, place) => sum + grade / Math.log2(place + 2), 0)
-}

@@ -1,6 +1,7 @@
 import { type ApiKey, type Role, roles } from '../base/api-key.ts'
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { EvaluatedPoints } from '../base/relevance.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import type { ApiContext, Call } from './call.ts'
 import {
@@ -27,6 +28,7 @@ import {
   type SetAliasesInput,
   setAliases,
 } from './collections.ts'
+import { type EvaluatePointsInput, evaluatePoints } from './evaluate-points.ts'
 import {
   type InsertedBatch,
   type InsertVectorsBatchInput,
@@ -84,6 +86,7 @@ export interface OperationTypes {
   SearchPointsBatch: { input: SearchPointsBatchInput; output: SearchAnswer }
   PutPoint: { input: PutPointInput; output: WrittenPoint & { readonly created: boolean } }
   PatchPoint: { input: PatchPointInput; output: WrittenPoint }
+  EvaluatePoints: { input: EvaluatePointsInput; output: EvaluatedPoints }
   ListPoints: { input: ListPointsInput; output: ListAnswer }
   CountPoints: { input: CountPointsInput; output: number }
   FacetPoints: { input: FacetPointsInput; output: Facets }
@@ -151,6 +154,7 @@ export const operations: { readonly [Name in OperationName]: OperationRow<Name> 
   GetPoint: { run: getPoint, role: 'read', concerns: 'points' },
   SearchPoints: { run: searchPoints, role: 'read', concerns: 'points', describedBy: 'output' },
   SearchPointsBatch: { run: searchPointsBatch, role: 'read', concerns: 'points', describedBy: 'output' },
+  EvaluatePoints: { run: evaluatePoints, role: 'read', concerns: 'points', describedBy: 'input' },
   PutPoint: { run: putPoint, role: 'write', concerns: 'points' },
   PatchPoint: { run: patchPoint, role: 'write', concerns: 'points' },
   ListPoints: { run: listPoints, role: 'read', concerns: 'points', describedBy: 'input' },

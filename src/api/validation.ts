@@ -286,7 +286,7 @@ export function checkLimit(limit: IntegerInput | undefined, maxLimit: number, pa
 }
 
 /** Any ef is allowed: if it exceeds the number of points, the search visits all of them. */
-function checkEf(ef: IntegerInput | undefined, path: string): number {
+export function checkEf(ef: IntegerInput | undefined, path: string): number {
   if (ef === undefined) return 0
   if (!isWhole(ef) || ef < 0) throw invalid(`${path} is ${ef}, it must be a whole number, 0 for the default`)
   return Number(ef)

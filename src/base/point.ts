@@ -111,10 +111,18 @@ export interface SearchQuery {
   readonly include?: Include | undefined
   /** Whether the answer includes a profile of the search. */
   readonly profile?: boolean | undefined
-  /** The words to rank by, and what the vector counts in scores beside them: 0..1. */
-  readonly words?: { readonly text: string; readonly balance: number } | undefined
+  readonly words?: WordQuery | undefined
   /** A page of a search by words: '' for the first. */
   readonly cursor?: string | undefined
+}
+
+/** The words to rank by. */
+export interface WordQuery {
+  readonly text: string
+  /** What the vector counts in scores beside them: 0..1. */
+  readonly balance: number
+  /** The weights of the paths, in place of those that the collection declares. */
+  readonly weights?: readonly number[] | undefined
 }
 
 /** A query near a vector, not near a stored point. */

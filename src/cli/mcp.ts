@@ -198,7 +198,38 @@ function addReading(server: McpServer, client: VectorClient): void {
         return JSON.stringify(attributeJson(facets as unknown as AttributeInput))
       }),
   )
+  server.registerTool(
+    'evaluate',
+    {
+      description:
+        'Measures how well searches find the points that were judged relevant to queries: nDCG, recall and MRR of the first k results.',
+      inputSchema: z.object({
+        collection,
+        judgements: judgementsOfTool,
+        k: z.number().int().min(1).max(1000).default(10),
+        sweep: z
+          .array(z.enum(['balance', 'ef', 'paths']))
+          .optional()
+          .describe('settings to vary'),
+      }),
+      annotations: readOnly,
+    },
+    ({ collection, ...query }) =>
+      answer(async () =>
+        JSON.stringify(await pointsOf(client, collection).evaluate({ ...query, metric: 'Cosine' })),
+      ),
+  )
 }
+
+const judgementsOfTool = z
+  .array(
+    z.object({
+      words: z.string().optional().describe('ranked by words'),
+      text: z.string().optional().describe('ranked by meaning, if the service has embeddings'),
+      relevant: z.record(z.uuid(), z.number()).describe('grades of points by id, greater than 0'),
+    }),
+  )
+  .min(1)
 
 function addWriting(server: McpServer, client: VectorClient): void {
   server.registerTool(

@@ -22,6 +22,7 @@ import {
 import { addCluster } from './cluster.ts'
 import { addCollections } from './collections.ts'
 import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
+import type { EvaluateOptions } from './evaluate.ts'
 import type { ExportOptions } from './export.ts'
 import type { ImportOptions } from './import.ts'
 import type { McpOptions } from './mcp.ts'
@@ -68,6 +69,7 @@ function createProgram(environment: Environment): Command {
   addImport(program, environment)
   addExport(program, environment)
   addQuery(program, environment)
+  addEvaluate(program, environment)
   addPoints(program, environment)
   addCollections(program, environment)
   addBackup(program, environment)
@@ -292,6 +294,28 @@ function addQuery(program: Command, environment: Environment): void {
     .option('--json', 'print one JSON object per line')
     .action(async (options: QueryOptions) => (await import('./points.ts')).query(options, environment))
     .addHelpText('after', queryBelow)
+}
+
+function addEvaluate(program: Command, environment: Environment): void {
+  addPointsOptions(program.command('evaluate <judgements>'))
+    .summary('measure how good search results are')
+    .description(
+      'measure how well searches agree with judgements: JSON lines like {"words": "..", "text": "..", "relevant": {"id": 1}}, with words, text, vector or two of them; - is standard input',
+    )
+    .option('-k, --k <n>', 'how many results of each query count', whole, 10)
+    .option('--sweep <names>', 'what to vary, to find what is best: any of balance,ef,paths', names)
+    .addOption(
+      new Option('--metric <name>', 'how distance is measured')
+        .choices([...distanceMetrics])
+        .default('Cosine'),
+    )
+    .option('--balance <x>', 'what the vector counts beside the words, 0 to 1 (default: 0.5)', finite)
+    .option('--ef <n>', 'search breadth (default: the server decides)', whole)
+    .option('--filter <json>', filterHelp)
+    .option('--json', 'print JSON')
+    .action(async (file: string, options: EvaluateOptions) =>
+      (await import('./evaluate.ts')).evaluate(file, options, environment),
+    )
 }
 
 function addBackup(program: Command, environment: Environment): void {

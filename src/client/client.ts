@@ -5,6 +5,7 @@ import type {
 } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
 import type { ContentType, Highlight, Metric, OnConflict, Profile } from '../base/point.ts'
+import type { EvaluatedPoints } from '../base/relevance.ts'
 import type { SettingSource } from '../base/setting-info.ts'
 import type { BulkOptions, CallOptions, InsertOptions } from './calls.ts'
 import type { AttributesInput, AttributesOutput, Filter, Moment } from './values.ts'
@@ -174,6 +175,20 @@ export interface FacetsQuery {
   readonly limit?: number | undefined
 }
 
+/** A query, and the points that answer it. */
+export interface Judgement extends Pick<Query, 'words' | 'vector' | 'text'> {
+  /** The grade of points by id; 0 is not relevant. */
+  readonly relevant: Readonly<Record<string, number>>
+}
+
+export interface EvaluationQuery extends Pick<Query, 'metric' | 'balance' | 'ef' | 'filter'> {
+  readonly judgements: readonly Judgement[]
+  /** How many results of each query count; by default 10. */
+  readonly k?: number | undefined
+  /** What to vary, to find what is best. */
+  readonly sweep?: readonly ('balance' | 'ef' | 'paths')[] | undefined
+}
+
 export interface FacetCount {
   readonly value: AttributesOutput[string]
   readonly count: number
@@ -242,6 +257,8 @@ export interface PointsClient {
   count(filter?: Filter, options?: CallOptions): Promise<number>
   /** Returns, for each path, the most frequent values among the matching points. */
   facets(query: FacetsQuery, options?: CallOptions): Promise<Readonly<Record<string, readonly FacetCount[]>>>
+  /** Measures how well searches agree with judgements. Can take long: pass a `signal` to cancel it. */
+  evaluate(query: EvaluationQuery, options?: CallOptions): Promise<EvaluatedPoints>
   /** Changes the points that match, up to 100,000 in one atomic step. */
   updateMatching(
     request: Selection & Pick<Patch, 'set' | 'unset' | 'expiresAt'>,

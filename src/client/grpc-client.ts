@@ -30,6 +30,8 @@ import type { CollectionInfo, VectorClient } from './client.ts'
 import {
   changedOf,
   collectionOf,
+  evaluatedOf,
+  evaluateMessage,
   facetsOf,
   foundOf,
   hitOf,
@@ -175,6 +177,7 @@ function pointCalls(call: GrpcCaller): PointCalls {
     },
     facets: ({ filter, ...query }, details) =>
       call(method.facetPoints, { ...query, filter: optionalFilter(filter) }, facetsOf, details),
+    evaluate: (query, details) => call(method.evaluatePoints, evaluateMessage(query), evaluatedOf, details),
     update: (selection, change, details) =>
       call(method.updatePoints, selectionMessage(selection, patchMessage(change)), changedOf, details),
     deleteMatching: (selection, details) =>

@@ -1,5 +1,6 @@
 import type { WordLanguageChoice } from '../base/collection.ts'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
+import type { EvaluatedPoints, Evaluation, MeasuredSetting, Relevance } from '../base/relevance.ts'
 import { atOnce } from '../base/turns.ts'
 import { filterMessage as messageOf } from '../messages/filters.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
@@ -13,6 +14,7 @@ import type { Init } from '../messages/writer.ts'
 import type {
   Changed,
   CollectionInfo,
+  EvaluationQuery,
   FacetCount,
   Highlight,
   Hit,
@@ -147,6 +149,58 @@ export function facetsOf(
       return { value: attributeOf(value!), count: Number(count) }
     }),
   )
+}
+
+export function evaluateMessage(query: EvaluationQuery): Init<messages.EvaluateRequest> {
+  const { judgements, metric, filter, ...same } = query
+  return {
+    ...same,
+    judgements: judgements.map(({ words, vector, text, relevant }) => ({
+      words: words === true ? undefined : words,
+      wordsOfText: words === true || undefined,
+      vector: vector && { values: vector },
+      text,
+      relevant: new Map(Object.entries(relevant)),
+    })),
+    similarity: metric === undefined ? undefined : distanceMetrics.indexOf(metric),
+    filter: optionalFilter(filter),
+  }
+}
+
+export function evaluatedOf(message: Encoded<messages.EvaluateResponse>): EvaluatedPoints {
+  const { given, best, missing } = message.read()
+  return {
+    ...evaluationOf(given!),
+    curve: Array.from(message.items('curve'), settingOf),
+    ...(best && { best: evaluationOf(best) }),
+    missing: Number(missing),
+  }
+}
+
+function evaluationOf(message: Encoded<messages.Evaluation>): Evaluation {
+  const { low, high } = message.read()
+  return {
+    ...settingOf(message),
+    low: relevanceOf(low!),
+    high: relevanceOf(high!),
+    queries: Array.from(message.items('queries'), relevanceOf),
+  }
+}
+
+function settingOf(message: Encoded<messages.Evaluation>): MeasuredSetting {
+  const { balance, ef, mean } = message.read()
+  const paths = objectOf([...message.entries('paths')], (weight) => weight)
+  return {
+    ...(balance !== undefined && { balance }),
+    ...(ef !== undefined && { ef: Number(ef) }),
+    ...(Object.keys(paths).length > 0 && { paths }),
+    ...relevanceOf(mean!),
+  }
+}
+
+function relevanceOf(message: Encoded<messages.Relevance>): Relevance {
+  const { ndcg, recall, mrr } = message.read()
+  return { ndcg, recall, mrr }
 }
 
 export function foundOf(message: Encoded<messages.SearchResponse>): Found {

@@ -141,6 +141,11 @@ function pointCalls(call: HttpCaller, path: string): PointCalls {
         counts.map(({ value, count }) => ({ value: attributeFromJson(value), count })),
       )
     },
+    async evaluate({ judgements, ...settings }, details) {
+      const rest = bodyOf(settings).slice(1, -1)
+      const start = `{${rest === '' ? '' : `${rest},`}"judgements":[`
+      return post('/evaluate', batchBody(call, start, judgements), details)
+    },
     update: (selection, change, details) => post('/update', bodyOf({ ...selection, ...change }), details),
     deleteMatching: (selection, details) => post('/delete', bodyOf(selection), details),
   }

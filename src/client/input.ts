@@ -16,8 +16,10 @@ import { conflictRules, contentTypes, dimensionMax, distanceMetrics, isUuid } fr
 import type {
   AliasChanges,
   DetailedQuery,
+  EvaluationQuery,
   FacetsQuery,
   Include,
+  Judgement,
   ListQuery,
   NewCollection,
   Patch,
@@ -197,6 +199,44 @@ export function facetsIn(query: FacetsQuery): FacetsQuery {
     paths: textsIn(paths, 'paths'),
     limit: optional(limit, limitIn, 'limit'),
   }
+}
+
+export function evaluationIn(query: EvaluationQuery): EvaluationQuery {
+  const { judgements, k, sweep, metric, balance, ef, filter } = fieldsOf(
+    query,
+    ['judgements', 'k', 'sweep', 'metric', 'balance', 'ef', 'filter'],
+    'the query',
+  )
+  if (!Array.isArray(judgements)) throw wrongKind(judgements, 'judgements', 'an array of judgements')
+  const read = itemsOf(judgements, 'judgements', judgementIn)
+  const isNear = read.some(({ vector, text }) => (vector ?? text) !== undefined)
+  return {
+    judgements: read,
+    k: optional(k, limitIn, 'k'),
+    sweep: optional(sweep, textsIn, 'sweep') as EvaluationQuery['sweep'],
+    metric: metric !== undefined || isNear ? oneOf(metric, distanceMetrics, 'metric') : undefined,
+    balance: optional(balance, finiteIn, 'balance'),
+    ef: optional(ef, wholeIn, 'ef'),
+    filter: optional(filter, filterIn, 'filter'),
+  }
+}
+
+function judgementIn(value: unknown, at: string): Judgement {
+  const { words, vector, text, relevant } = fieldsOf(value, ['words', 'vector', 'text', 'relevant'], at)
+  return {
+    words: words === true || optional(words, textIn, `${at}.words`),
+    vector: optional(vector, vectorIn, `${at}.vector`),
+    text: optional(text, textIn, `${at}.text`),
+    relevant: numbersIn(relevant, `${at}.relevant`, 'an object of grades by id'),
+  }
+}
+
+function numbersIn(value: unknown, at: string, expected: string): Readonly<Record<string, number>> {
+  if (!isPlain(value)) throw wrongKind(value, at, expected)
+  const entries = Object.entries(value).map(
+    ([name, number]) => [name, finiteIn(number, `${at}.${name}`)] as const,
+  )
+  return objectOf(entries, (number) => number)
 }
 
 function includeIn(include: unknown, at: string): Include {
@@ -451,15 +491,9 @@ export function settingsIn(settings: NewCollection = {}): NewCollection {
 
 function wordsIn(value: unknown): Words {
   const { language, paths, k1, b } = fieldsOf(value, ['language', 'paths', 'k1', 'b'], 'words')
-  if (!isPlain(paths)) throw wrongKind(paths, 'words.paths', 'an object of weights by path')
   return {
     language: optional(language, textIn, 'words.language') as Words['language'],
-    paths: Object.fromEntries(
-      Object.entries(paths as object).map(([path, weight]) => [
-        path,
-        finiteIn(weight, `words.paths.${path}`),
-      ]),
-    ),
+    paths: numbersIn(paths, 'words.paths', 'an object of weights by path'),
     k1: optional(k1, finiteIn, 'words.k1'),
     b: optional(b, finiteIn, 'words.b'),
   }

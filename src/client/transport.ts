@@ -1,3 +1,4 @@
+import type { EvaluatedPoints } from '../base/relevance.ts'
 import { type BatchInsert, insertEachOf, insertInBatches, pagesOf } from './bulk-insert.ts'
 import { type CallDetails, optionsIn, repeatable, withKey } from './calls.ts'
 import type {
@@ -7,6 +8,7 @@ import type {
   CollectionInfo,
   CollectionsClient,
   DetailedQuery,
+  EvaluationQuery,
   FacetCount,
   FacetsQuery,
   GetOptions,
@@ -30,6 +32,7 @@ import {
   type CheckedPatch,
   type CheckedPoint,
   checkCollectionName,
+  evaluationIn,
   facetsIn,
   filterIn,
   idIn,
@@ -92,6 +95,7 @@ export interface PointCalls {
   list(query: ListQuery, details: CallDetails): Promise<ListPage>
   count(filter: Filter | undefined, details: CallDetails): Promise<number>
   facets(query: FacetsQuery, details: CallDetails): Promise<Readonly<Record<string, readonly FacetCount[]>>>
+  evaluate(query: EvaluationQuery, details: CallDetails): Promise<EvaluatedPoints>
   update(selection: Selection, change: CheckedChange, details: CallDetails): Promise<Changed>
   deleteMatching(selection: Selection, details: CallDetails): Promise<Changed>
 }
@@ -142,6 +146,7 @@ export function pointsOver(calls: PointCalls): Omit<PointsClient, 'close'> & Bat
     listAll: (query, options) => pagesOf(list, query, options),
     count: async (filter, options) => calls.count(optional(filter, filterIn, 'filter'), repeatable(options)),
     facets: async (query, options) => calls.facets(facetsIn(query), repeatable(options)),
+    evaluate: async (query, options) => calls.evaluate(evaluationIn(query), optionsIn(options)),
     async updateMatching(request, options) {
       const { set, unset, expiresAt, ...selection } = updateIn(request)
       return calls.update(selection, { set, unset, expiresAt }, optionsIn(options))

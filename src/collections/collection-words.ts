@@ -5,7 +5,7 @@ import type { AttributeValue } from '../base/attributes.ts'
 import { contentPath, type WordSettings } from '../base/collection.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { Highlight, Payload } from '../base/point.ts'
+import type { Highlight, Payload, WordQuery } from '../base/point.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/vector-index.ts'
 import { WordFiles } from '../words/word-files.ts'
@@ -278,12 +278,12 @@ export class CollectionWords implements MemoryUser {
     return index.matching({ kind, text, path: number })
   }
 
-  search(text: string, k: number, filter?: SlotBitmap): readonly WordHit[] {
-    return this.index().index.search(text, Math.min(k, hitsMax), filter)
+  search({ text, weights }: WordQuery, k: number, filter?: SlotBitmap): readonly WordHit[] {
+    return this.index().index.search(text, Math.min(k, hitsMax), filter, weights)
   }
 
-  scores(text: string, slots: Uint32Array): Float64Array {
-    return this.index().index.scores(text, slots)
+  scores({ text, weights }: WordQuery, slots: Uint32Array): Float64Array {
+    return this.index().index.scores(text, slots, weights)
   }
 
   /** Returns the parts of a point's texts in which the words of a query are. */

@@ -123,7 +123,10 @@ export type Fields<Shape> = {
 
 type ReadName<Shape, Name extends keyof Shape> = Name extends '$typeName' | '$unknown'
   ? never
-  : Shape[Name] extends readonly Message[] | readonly number[] | { readonly [key: string]: Message | string }
+  : Shape[Name] extends
+        | readonly Message[]
+        | readonly number[]
+        | { readonly [key: string]: Message | string | number }
     ? Shape[Name] extends readonly string[]
       ? Name
       : never
@@ -149,7 +152,7 @@ type ListName<Shape> = {
   string
 type Item<List> = List extends readonly (infer One extends Message)[] ? One : never
 type MapName<Shape> = {
-  [Name in keyof Shape]: Shape[Name] extends { [key: string]: Message } | { [key: string]: string }
+  [Name in keyof Shape]: Shape[Name] extends { [key: string]: Message } | { [key: string]: string | number }
     ? Name
     : never
 }[keyof Shape] &
@@ -209,7 +212,8 @@ function addText(reader: WireReader, field: Field, fields: Record<string, unknow
 const textsMax = 65_536
 
 function emptyValue({ kind, message }: Field): unknown {
-  return kind === 'message' ? new Encoded(message!, Buffer.alloc(0)) : ''
+  if (kind === 'message') return new Encoded(message!, Buffer.alloc(0))
+  return kind === 'double' ? 0 : ''
 }
 
 /** Unknown groups may nest; this is deeper than any real message. */

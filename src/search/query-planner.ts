@@ -1,6 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type { Highlight, Payload, SearchQuery } from '../base/point.ts'
+import type { Highlight, Payload, SearchQuery, WordQuery } from '../base/point.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { IdTable } from '../points/id-table.ts'
@@ -128,9 +128,9 @@ export interface SearchedWords {
   /** @throws DatabaseError `invalid_argument` if the collection has none, `not_ready` while they are indexed */
   ready(): Promise<void>
   /** Returns the best k points, the highest score first. */
-  search(text: string, k: number, filter?: MatchingSlots): readonly WordHit[]
+  search(words: WordQuery, k: number, filter?: MatchingSlots): readonly WordHit[]
   /** Returns the scores of the points in some slots; 0 where no word is. */
-  scores(text: string, slots: Uint32Array): Float64Array
+  scores(words: WordQuery, slots: Uint32Array): Float64Array
   highlights(text: string, payload: Payload): readonly Highlight[]
 }
 

@@ -147,9 +147,8 @@ export class WordSearch {
   }
 
   #byWords({ words }: SearchQuery, size: number, matching: MatchingSlots | undefined): Candidate[] {
-    const { text } = words!
-    const hits = this.#points.words!.search(text, size, matching)
-    const best = matching === undefined ? hits[0] : this.#points.words!.search(text, 1)[0]
+    const hits = this.#points.words!.search(words!, size, matching)
+    const best = matching === undefined ? hits[0] : this.#points.words!.search(words!, 1)[0]
     return hits.map(({ slot, score }) => ({
       slot,
       sequence: this.#points.versionOf(slot),
@@ -170,14 +169,14 @@ export class WordSearch {
     const words = this.#points.words!
     const { searches } = this.#points
     if (searches === undefined) return []
-    const { text, balance } = wanted!
-    const byWords = words.search(text, size, matching)
-    const bestWords = (matching === undefined ? byWords[0] : words.search(text, 1)[0])?.score ?? 0
+    const { balance } = wanted!
+    const byWords = words.search(wanted!, size, matching)
+    const bestWords = (matching === undefined ? byWords[0] : words.search(wanted!, 1)[0])?.score ?? 0
     const slots = new Set(byWords.map(({ slot }) => slot))
     for (const { slot } of near!.length === 0 ? [] : near!.list(0)) slots.add(slot)
     slots.delete(run.near)
     const all = Uint32Array.from(slots).sort()
-    const wordScores = words.scores(text, all)
+    const wordScores = words.scores(wanted!, all)
     const { vector } = run.planned
     // Measured again, so that a distance is the same whichever leg has found the point.
     const distanceOf = (slot: number): number => scalarDistance(metric, vector, searches.index.read(slot))

@@ -14,8 +14,8 @@ import {
 } from './bm25.ts'
 import type { TermEntry } from './dictionary.ts'
 import { mergeParts } from './merge-parts.ts'
-import { Part } from './part.ts'
-import type { PartContent } from './part-content.ts'
+import { Part, type PartAddresses } from './part.ts'
+import { type PartContent, weightedFrequencies, weightedLengths } from './part-content.ts'
 import { PendingPart } from './pending-part.ts'
 import { type Highlight, highlights, matchingSlots, type SlotBitmap, type Wanted } from './word-matches.ts'
 import { type PartQuery, searcherBytes, WordSearcher } from './word-searcher.ts'
@@ -98,6 +98,8 @@ export class WordIndex {
   readonly #lengths: number[]
   readonly #languages: Uint32Array = new Uint32Array(noLanguage + 1)
   #filter: { readonly address: number; readonly words: number } = { address: 0, words: 0 }
+  /** Where columns for other weights are, until their search is done. */
+  readonly #reweighted: { readonly start: number; readonly bytes: number }[] = []
   /** The parts that `mergeInSteps` is merging. */
   #merging: readonly Part[] = []
   /** Rises with every change. */
@@ -307,9 +309,13 @@ export class WordIndex {
     }
   }
 
-  /** Returns the best k points for the words of a query, exactly: the highest score first, then the lowest sequence. */
-  search(text: string, k: number, filter?: SlotBitmap): WordHit[] {
-    const plan = this.plan(text)
+  /**
+   * Returns the best k points for the words of a query, exactly: the highest score first, then the lowest sequence.
+   *
+   * @param weights of the paths, in place of those of the index; then no document is passed over by its block's maximum
+   */
+  search(text: string, k: number, filter?: SlotBitmap, weights?: readonly number[]): WordHit[] {
+    const plan = this.plan(text, weights)
     const hits: { readonly score: number; readonly slot: number; readonly sequence: number }[] = []
     const address = filter === undefined || this.#isSelective(plan, filter) ? 0 : this.#writeFilter(filter)
     const among = filter !== undefined && address === 0 ? this.#documentsOf(filter) : undefined
@@ -333,12 +339,13 @@ export class WordIndex {
       // A document of another part with the same score can have a lower sequence.
       if (hits.length === k) floor = Math.max(0, hits[k - 1]!.score - 1)
     }
+    this.#releaseReweighted()
     return hits.map((hit) => ({ ...hit, score: hit.score * plan.unit }))
   }
 
   /** Returns the scores of the points in given slots; 0 where no word is. */
-  scores(text: string, slots: Uint32Array): Float64Array {
-    const plan = this.plan(text)
+  scores(text: string, slots: Uint32Array, weights?: readonly number[]): Float64Array {
+    const plan = this.plan(text, weights)
     const scores = new Float64Array(slots.length)
     const places = [...slots.keys()].sort(
       (a, b) => this.#documentOf[slots[a]!]! - this.#documentOf[slots[b]!]!,
@@ -350,6 +357,7 @@ export class WordIndex {
       const found = this.#searcher.scores(query, documents)
       for (const [index, place] of inPart.entries()) scores[place] = found[index]! * plan.unit
     }
+    this.#releaseReweighted()
     return scores
   }
 
@@ -394,7 +402,7 @@ export class WordIndex {
   }
 
   /** Returns what to compute in each part. Pending documents become a part first. */
-  plan(text: string): WordPlan {
+  plan(text: string, weights?: readonly number[]): WordPlan {
     this.freeze()
     const words = [...this.analyzer.queryTerms(text, this.#languages)]
     const found = words.flatMap(([term, inQuery]) => {
@@ -402,9 +410,9 @@ export class WordIndex {
       if (statistics.documents === 0) return []
       return [{ term, weight: termWeight(inQuery, statistics, this.statistics, this.parameters) }]
     })
-    const weights = raisedWeights(found.map(({ weight }) => weight))
-    const terms = found.map(({ term }, index) => ({ term, weight: weights[index]! }))
-    const shift = shiftOf(weights)
+    const raised = raisedWeights(found.map(({ weight }) => weight))
+    const terms = found.map(({ term }, index) => ({ term, weight: raised[index]! }))
+    const shift = shiftOf(raised)
     const queries = this.#parts.flatMap((part) => {
       const lists = terms.flatMap(({ term, weight }) => {
         const entry = part.dictionary.find(term)
@@ -412,18 +420,46 @@ export class WordIndex {
         const list = part.addresses.postings + entry.list
         return [{ list, documents: entry.documents, weight: weight * 2 ** shift }]
       })
-      return lists.length === 0 ? [] : [{ part, query: this.#queryOf(part, lists) }]
+      return lists.length === 0 ? [] : [{ part, query: this.#queryOf(part, lists, weights) }]
     })
     // The threshold rises faster in large parts.
     queries.sort((a, b) => b.part.documents - a.part.documents)
     return { queries, unit: 2 ** -shift }
   }
 
-  #queryOf(part: Part, terms: PartQuery['terms']): PartQuery {
+  #queryOf(part: Part, terms: PartQuery['terms'], weights?: readonly number[]): PartQuery {
+    if (weights !== undefined) {
+      const norms = normsOf({ ...this.parameters, weights }, this.statistics)
+      const addresses = this.#reweight(part, weights)
+      return { addresses, documents: part.documents, norms, drift: driftMax, terms }
+    }
     const norms = normsOf(this.parameters, this.statistics)
     const { base, slope } = part.norms
     const drift = Math.max(1, ratio(base, norms.base), ratio(slope, norms.slope))
     return { addresses: part.addresses, documents: part.documents, norms, drift, terms }
+  }
+
+  /** Computes the columns of a part that depend on the weights of its paths for others, until the search is done. */
+  #reweight({ addresses, codes, lengths }: Part, weights: readonly number[]): PartAddresses {
+    const frequencies = weightedFrequencies(codes, weights)
+    const weighted = weightedLengths(lengths, weights)
+    const bytes = frequencies.byteLength + weighted.byteLength
+    const start = this.#arena.allocate(bytes)
+    this.#reweighted.push({ start, bytes })
+    const { buffer } = this.#arena.memory
+    new Float64Array(buffer, start, frequencies.length).set(frequencies)
+    const lengthsAt = start + frequencies.byteLength
+    new Float32Array(buffer, lengthsAt, weighted.length).set(weighted)
+    return {
+      ...addresses,
+      frequencies: start,
+      lengths: lengthsAt,
+      end: Math.max(addresses.end, start + bytes),
+    }
+  }
+
+  #releaseReweighted(): void {
+    for (const { start, bytes } of this.#reweighted.splice(0)) this.#arena.release(start, bytes)
   }
 
   /** Whether seeking the points of a filter in the lists costs less than reading the lists. */
@@ -475,5 +511,8 @@ export interface WordPlan {
 /** How many times `before` is `after`, at most as many as a bound can grow. */
 function ratio(before: number, after: number): number {
   if (before <= after) return 1
-  return Math.min(256, before / after)
+  return Math.min(driftMax, before / after)
 }
+
+/** With this drift, the least maximum of a block is above every saturation. */
+const driftMax = 256

@@ -96,6 +96,13 @@ export function commandLineClient(connection: readonly string[], directory: stri
       const found = JSON.parse(await vicinal('facets', paths, '--json', filterOption(filter)))
       return new Map(Object.entries(found))
     },
+    async evaluate({ judgements, k, sweep, metric, ef }) {
+      files += 1
+      const file = join(directory, `${files}.judgements`)
+      writeFileSync(file, judgements.map((judgement) => JSON.stringify(judgement)).join('\n'))
+      const options = [option('--k', k), option('--sweep', sweep?.join(',')), option('--metric', metric)]
+      return JSON.parse(await vicinal('evaluate', file, '--json', ...options, option('--ef', ef)))
+    },
     async changeByFilter({ filter, change, limit, dryRun }) {
       const printed = await vicinal(
         ...(change === 'delete' ? ['delete'] : ['update', ...changeOptions(change)]),

@@ -2,6 +2,7 @@ import { type Attributes, type AttributeValue, DateTime, GeoPoint } from '../../
 import type { Reason } from '../../src/base/errors.ts'
 import type { Filter } from '../../src/base/filter.ts'
 import type { NewPoint, Patch, Payload, Point, Precondition } from '../../src/base/point.ts'
+import type { EvaluatedPoints } from '../../src/base/relevance.ts'
 import type * as client from '../../src/client/client.ts'
 import { type AttributeOutput, microsecondsIn, momentOf } from '../../src/client/values.ts'
 import type { ChangeByFilter, FacetCount } from '../../src/points/database.ts'
@@ -58,6 +59,7 @@ export interface ModelClient {
     filter: Filter | undefined,
     paths: readonly string[],
   ): Promise<ReadonlyMap<string, readonly FacetCount[]>>
+  evaluate(query: client.EvaluationQuery): Promise<EvaluatedPoints>
   changeByFilter(request: ChangeByFilter): Promise<{ readonly changed: number; readonly more: boolean }>
   close(): Promise<void>
 }
@@ -104,6 +106,7 @@ export function overTransport(vectors: client.VectorClient): ModelClient {
         ]),
       )
     },
+    evaluate: (query) => vectors.evaluate(query),
     changeByFilter({ filter, change, limit, dryRun }) {
       const selection = { filter: clientFilterOf(filter), limit, dryRun, everything: true }
       if (change === 'delete') return vectors.deleteMatching(selection)

@@ -86,6 +86,18 @@ export function directClient(context: ApiContext): ModelClient {
     count: (filter) => operations.CountPoints.run(context, { filter }, call),
     facets: (filter, paths) =>
       operations.FacetPoints.run(context, { filter, paths, limit: facetsLimit }, call),
+    evaluate({ judgements, metric, filter: _, ...query }) {
+      const input = {
+        ...query,
+        similarity: metric,
+        judgements: judgements.map(({ vector, relevant, ...judgement }) => ({
+          ...judgement,
+          vector: vector && Float32Array.from(vector),
+          relevant: new Map(Object.entries(relevant)),
+        })),
+      }
+      return operations.EvaluatePoints.run(context, input, call)
+    },
     changeByFilter({ change, ...request }) {
       const input = { ...request, everything: true }
       if (change === 'delete') return operations.DeletePoints.run(context, input, call)

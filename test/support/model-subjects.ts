@@ -73,6 +73,7 @@ function alternating(clients: readonly ModelClient[]): ModelClient {
     searchHits: (query, include) => next().searchHits(query, include),
     listAll: (filter, limit) => next().listAll(filter, limit),
     count: (filter) => next().count(filter),
+    evaluate: (query) => next().evaluate(query),
     facets: (filter, paths) => next().facets(filter, paths),
     changeByFilter: (request) => next().changeByFilter(request),
     async close() {

@@ -9,6 +9,7 @@ import { DatabaseError, reasons } from '../../base/errors.ts'
 import { IdTexts, idsPerStep, type SpellableIds } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes, idLength } from '../../base/ids.ts'
 import type { HitDetails, Include } from '../../base/point.ts'
+import type { EvaluatedPoints, Evaluation, MeasuredSetting } from '../../base/relevance.ts'
 import { inTurns } from '../../base/turns.ts'
 import * as messages from '../../messages/generated/vectordb_pb.js'
 import { detailsMessage } from '../../messages/points.ts'
@@ -115,6 +116,20 @@ function payloadOf(payload: HitDetails['payload'], include: Include): Init<messa
 
 export function count(value: number): Buffer {
   return answer(messages.CountResponseSchema, { count: value })
+}
+
+export function evaluated({ curve, best, missing, ...given }: EvaluatedPoints): Buffer {
+  return answer(messages.EvaluateResponseSchema, {
+    given: evaluationMessage(given),
+    curve: curve.map(evaluationMessage),
+    best: best && evaluationMessage(best),
+    missing,
+  })
+}
+
+function evaluationMessage(evaluation: MeasuredSetting & Partial<Evaluation>): Init<messages.Evaluation> {
+  const { ndcg, recall, mrr, paths, ...same } = evaluation
+  return { ...same, paths: paths && new Map(Object.entries(paths)), mean: { ndcg, recall, mrr } }
 }
 
 export function facets(values: Facets, room?: AnswerRoom): Promise<Buffer> | Buffer {

@@ -1,6 +1,14 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
 import type { ChangeByFilterInput, PatchInput, PreconditionInput } from '../../api/change-point.ts'
 import type { SetAliasesInput, WordsInput } from '../../api/collections.ts'
+import {
+  type EvaluatePointsInput,
+  gradesMax,
+  type JudgementInput,
+  judgementsMax,
+  tooManyGrades,
+  tooManyJudgements,
+} from '../../api/evaluate-points.ts'
 import type { OnErrorInput } from '../../api/insert-points.ts'
 import type { GrpcOperationName, OperationTypes } from '../../api/operations.ts'
 import {
@@ -73,6 +81,13 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
       return { queries: items }
     },
     encode: answers.searches,
+  },
+  EvaluatePoints: {
+    decode(bytes) {
+      const message = Encoded.of(messages.EvaluateRequestSchema, bytes)
+      return inTurns(evaluationIn(message, vectorsOf(bytes)))
+    },
+    encode: answers.evaluated,
   },
   PutPoint: {
     decode: inSteps(messages.PutPointRequestSchema, function* ({ id, vector, text, payload, when }, bytes) {
@@ -262,6 +277,39 @@ function queryIn(
   if (filter === undefined) return query
   return function* () {
     return { ...query, filter: yield* filterIn(filter, `${pathOf('queries', index)}filter`) }
+  }
+}
+
+function* evaluationIn(
+  message: Encoded<messages.EvaluateRequest>,
+  vectorOf: VectorOf,
+): Generator<undefined, EvaluatePointsInput, void> {
+  const { k, sweep, similarity, balance, ef, filter } = message.read()
+  const judgements: JudgementInput[] = []
+  for (const item of message.items('judgements')) {
+    if (judgements.length === judgementsMax) throw tooManyJudgements()
+    const { words, wordsOfText, vector, text } = item.read()
+    const relevant = new Map<string, number>()
+    for (const [id, grade] of item.entries('relevant')) {
+      relevant.set(id, grade)
+      if (relevant.size > gradesMax) throw tooManyGrades(`judgements[${judgements.length}].relevant`)
+    }
+    judgements.push({
+      words: wordsOfText ? true : words,
+      vector: vector && vectorIn(vector, vectorOf),
+      text,
+      relevant,
+    })
+    yield
+  }
+  return {
+    judgements,
+    k,
+    sweep: bounded(sweep, 'sweep'),
+    similarity,
+    balance,
+    ef,
+    filter: yield* optionalFilterIn(filter),
   }
 }
 

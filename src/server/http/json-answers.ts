@@ -9,6 +9,7 @@ import { reasons } from '../../base/errors.ts'
 import { IdTexts } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../../base/ids.ts'
 import type { HitDetails, Include, Payload, Profile, SearchResults } from '../../base/point.ts'
+import type { EvaluatedPoints } from '../../base/relevance.ts'
 import { inTurns } from '../../base/turns.ts'
 import { encodeAttributes, encodeDateTime } from '../../messages/json-attributes.ts'
 import { encodeIdLists, encodeIds, type JsonAnswer, JsonText } from './answers.ts'
@@ -156,6 +157,10 @@ function profileJson(profile: Profile | undefined): string {
 
 export function encodeCount(count: number): string {
   return JSON.stringify({ count })
+}
+
+export function encodeEvaluation(evaluated: EvaluatedPoints): string {
+  return JSON.stringify(evaluated)
 }
 
 export function encodeFacets(facets: Facets, room?: AnswerRoom): Promise<Buffer> | Buffer {

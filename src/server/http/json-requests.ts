@@ -13,6 +13,14 @@ import {
   tooManyWordPaths,
   type WordsInput,
 } from '../../api/collections.ts'
+import {
+  type EvaluatePointsInput,
+  gradesMax,
+  type JudgementInput,
+  judgementsMax,
+  tooManyGrades,
+  tooManyJudgements,
+} from '../../api/evaluate-points.ts'
 import type { InsertVectorsBatchInput, OnErrorInput } from '../../api/insert-points.ts'
 import type { CountPointsInput, FacetPointsInput, ListPointsInput } from '../../api/read-points.ts'
 import type { SearchPointsBatchInput } from '../../api/search-points.ts'
@@ -206,10 +214,14 @@ const query = new ObjectReader<SearchInput>({
   maxDistance: readNumber,
   include,
   profile: readBoolean,
-  words: (json, at) => (json.peek() === 'boolean' ? json.boolean() : readText(json, at)),
+  words: readQueryWords,
   balance: readNumber,
   cursor: readString,
 })
+
+function readQueryWords(json: JsonScanner, at: string): string | boolean {
+  return json.peek() === 'boolean' ? json.boolean() : readText(json, at)
+}
 
 /** A patch as JSON has it: paths that `set` maps to null are removed. */
 type WrittenPatch = Omit<PatchInput, 'set'> & { readonly set?: ReturnType<typeof readSet> }
@@ -304,6 +316,36 @@ export const decodeFacets: Decode<FacetPointsInput> = bodyOf(
   same,
 )
 
+const judgement = new ObjectReader<JudgementInput>({
+  words: readQueryWords,
+  vector: readVector,
+  text: readText,
+  relevant: (json, at) => readNumbers(json, at, gradesMax, () => tooManyGrades(at)),
+})
+
+export const decodeEvaluation: Decode<EvaluatePointsInput> = bodyOf(
+  new ObjectReader<EvaluatePointsInput>({
+    judgements: {
+      *steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, JudgementInput[], void> {
+        expectKind(json, 'array', at, 'an array of judgements')
+        const judgements: JudgementInput[] = []
+        for (const index of json.elements()) {
+          if (index === judgementsMax) throw tooManyJudgements()
+          judgements.push(yield* judgement.steps(json, `${at}[${index}]`, notes))
+        }
+        return judgements
+      },
+    },
+    k: readNumber,
+    sweep: readPaths,
+    similarity: readString,
+    balance: readNumber,
+    ef: readNumber,
+    filter,
+  }),
+  same,
+)
+
 const hnsw = new ObjectReader<NonNullable<PutCollectionInput['hnsw']>>({
   m: readNumber,
   efConstruction: readNumber,
@@ -313,14 +355,7 @@ const hnsw = new ObjectReader<NonNullable<PutCollectionInput['hnsw']>>({
 const wordFields = new ObjectReader<WordsInput>(
   {
     language: readString,
-    paths(json, at) {
-      const paths = new Map<string, number>()
-      for (const path of membersAt(json, `${at}.`)) {
-        paths.set(path, readNumber(json, `${at}.${path}`))
-        if (paths.size > wordBounds.paths) throw tooManyWordPaths()
-      }
-      return paths
-    },
+    paths: (json, at) => readNumbers(json, at, wordBounds.paths, tooManyWordPaths),
     k1: readNumber,
     b: readNumber,
   },
@@ -367,6 +402,21 @@ export function decodePoints(body: Buffer, notes: FieldNotes): InsertVectorsBatc
 
 export function decodeQueries(body: Buffer, notes: FieldNotes): SearchPointsBatchInput {
   return { queries: new BatchBody(body, notes).items('queries', query) }
+}
+
+/** Reads an object of numbers by name; stops reading at the first beyond the limit. */
+function readNumbers(
+  json: JsonScanner,
+  at: string,
+  countMax: number,
+  tooMany: () => DatabaseError,
+): ReadonlyMap<string, number> {
+  const numbers = new Map<string, number>()
+  for (const name of membersAt(json, `${at}.`)) {
+    numbers.set(name, readNumber(json, `${at}.${name}`))
+    if (numbers.size > countMax) throw tooMany()
+  }
+  return numbers
 }
 
 /** Reads an expiry in microseconds since 1970; null if the point does not expire. */

@@ -40,6 +40,7 @@ from .exchange import NO_RETRY, Retry
 from .filters import F, Filter, FilterLike
 from .ids import uuid_of
 from .point_operations import ItemError, PartlyInserted, PutResult
+from .evaluation import EvaluatedPoints, Evaluation, Judgement, MeasuredSetting, Relevance
 from .points import (
     ContentType,
     Highlight,
@@ -133,4 +134,9 @@ __all__ = [
     "Words",
     "__version__",
     "uuid_of",
+    "EvaluatedPoints",
+    "Evaluation",
+    "Judgement",
+    "MeasuredSetting",
+    "Relevance",
 ]

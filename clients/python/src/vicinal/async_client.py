@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import httpx
 
-from . import collection_operations, point_operations, search_operations, service_operations
+from . import collection_operations, evaluation, point_operations, search_operations, service_operations
 from .async_transport import AsyncHttpTransport, AsyncTransport
 from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of
 from .clusters import Consistency, Session
@@ -86,6 +86,7 @@ class AsyncVicinal:
     list_points = _awaiting(search_operations.ListPoints)
     count = _awaiting(search_operations.Count)
     facets = _awaiting(search_operations.Facets)
+    evaluate = _awaiting(evaluation.Evaluate)
     update_where = _awaiting(search_operations.UpdateWhere)
     delete_where = _awaiting(search_operations.DeleteWhere)
     health = _awaiting(service_operations.Health)

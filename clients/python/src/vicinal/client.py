@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import httpx
 
-from . import collection_operations, point_operations, search_operations, service_operations
+from . import collection_operations, evaluation, point_operations, search_operations, service_operations
 from .bulk import BATCH_POINTS, Batch, Keys, Progress, ProgressBar, batches_of
 from .clusters import Consistency, Session
 from .columns import Columns
@@ -99,6 +99,7 @@ class Vicinal:
     list_points = _blocking(search_operations.ListPoints)
     count = _blocking(search_operations.Count)
     facets = _blocking(search_operations.Facets)
+    evaluate = _blocking(evaluation.Evaluate)
     update_where = _blocking(search_operations.UpdateWhere)
     delete_where = _blocking(search_operations.DeleteWhere)
     health = _blocking(service_operations.Health)

@@ -12,6 +12,7 @@ from types import EllipsisType
 from typing import Any, Generic, TypeVar, cast
 
 from .. import collection_operations as collections
+from .. import evaluation as evaluations
 from .. import point_operations as points
 from .. import search_operations as searches
 from .. import service_operations as service
@@ -24,12 +25,14 @@ from ..vectors import Text, VectorLike
 from .batches import batch_message, read_ids
 from .messages import (
     collection_settings,
+    evaluate_message,
     include_message,
     name_map,
     new_point,
     payload_of,
     query_message,
     read_collection,
+    read_evaluated,
     read_name_map,
     read_point,
     read_result,
@@ -212,6 +215,11 @@ def _facets(operation: searches.Facets) -> GrpcCall[dict[str, list[searches.Face
     limit = b"" if operation.limit is None else unsigned(3, operation.limit)
     paths = texts(2, texts_of(operation.paths, "paths"))
     return _at("FacetPoints", operation.place, _filter(operation.filter) + paths + limit, read)
+
+
+@_call.register
+def _evaluate(operation: evaluations.Evaluate) -> GrpcCall[evaluations.EvaluatedPoints]:
+    return _at("EvaluatePoints", operation.place, evaluate_message(operation), read_evaluated)
 
 
 @_call.register

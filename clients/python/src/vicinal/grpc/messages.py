@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from ..collection_operations import CollectionInfo, Hnsw, Words
+from ..evaluation import EvaluatedPoints, Evaluate, Evaluation, Judgement, MeasuredSetting, Relevance
 from ..points import (
     ContentType,
     Highlight,
@@ -282,6 +283,68 @@ def collection_settings(
             flag(5, True) if words is False else b"",
         )
     )
+
+
+def evaluate_message(operation: Evaluate) -> bytes:
+    """Return an EvaluateRequest."""
+    return b"".join(
+        (
+            *(message(1, _judgement(judgement)) for judgement in operation.judgements),
+            unsigned(2, operation.k),
+            texts(3, operation.sweep),
+            unsigned(4, _METRICS.index(operation.metric)) if operation.metric is not None else b"",
+            double(5, operation.balance) if operation.balance is not None else b"",
+            unsigned(6, operation.ef) if operation.ef is not None else b"",
+            message(7, filter_message(operation.filter)) if operation.filter is not None else b"",
+        )
+    )
+
+
+def _judgement(judgement: Judgement) -> bytes:
+    relevant = (message(5, text(1, id) + double(2, grade)) for id, grade in judgement.relevant.items())
+    return b"".join(
+        (
+            text(1, judgement.words) if isinstance(judgement.words, str) else b"",
+            flag(2, True) if judgement.words is True else b"",
+            vector_field(3, 4, judgement.near),
+            *relevant,
+        )
+    )
+
+
+def read_evaluated(data: bytes) -> EvaluatedPoints:
+    """Read an EvaluateResponse."""
+    single = dict(fields(data))
+    return EvaluatedPoints(
+        _evaluation(read_bytes(single[1])),
+        [_setting(read_bytes(value)) for number, value in fields(data) if number == 2],
+        _evaluation(read_bytes(single[3])) if 3 in single else None,
+        read_unsigned(single.get(4, 0)),
+    )
+
+
+def _evaluation(data: bytes) -> Evaluation:
+    single = dict(fields(data))
+    queries = [_relevance(read_bytes(value)) for number, value in fields(data) if number == 7]
+    return Evaluation(
+        _setting(data), _relevance(read_bytes(single[5])), _relevance(read_bytes(single[6])), queries
+    )
+
+
+def _setting(data: bytes) -> MeasuredSetting:
+    single = dict(fields(data))
+    paths = [dict(fields(read_bytes(value))) for number, value in fields(data) if number == 3]
+    return MeasuredSetting(
+        _relevance(read_bytes(single[4])),
+        balance=read_double(single[1]) if 1 in single else None,
+        ef=read_unsigned(single[2]) if 2 in single else None,
+        paths={read_text(path[1]): read_double(path[2]) for path in paths} or None,
+    )
+
+
+def _relevance(data: bytes) -> Relevance:
+    single = dict(fields(data))
+    return Relevance(*(read_double(single[number]) if number in single else 0.0 for number in (1, 2, 3)))
 
 
 def _words(words: Words) -> bytes:
