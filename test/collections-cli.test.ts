@@ -238,10 +238,13 @@ describe('vicinal with collections', () => {
       ['ready', 'counted', 0, 3],
     )
     assert.deepEqual([figures.collection_hnsw_m, figures.collection_hnsw_ef_construction], [7, 70])
-    const ofIndex = ['linked', 'waiting', 'tombstones', 'settling', 'graph_Cosine', 'plan_Cosine']
+    const ofIndex = ['linked', 'waiting', 'tombstones', 'settling', 'graphs_Cosine_distance_source']
+    const ofSearches = ['Cosine_plan', 'Hamming_recall', 'Hamming_filtered_0.1-0.3_recall']
     assert.deepEqual(
-      [...ofIndex, 'recall_Hamming', 'recall_Hamming_0.1-0.3'].map((name) => figures[`collection_${name}`]),
-      [0, 0, 0, false, 'none yet', 'scan', 1, 1],
+      [...ofIndex, ...ofSearches.map((name) => `searches_${name}`)].map(
+        (name) => figures[`collection_${name}`],
+      ),
+      [0, 0, 0, false, null, 'scan', 1, 1],
     )
     assert.equal(JSON.parse((await overHttp('stats', '--json')).stdout).collection, undefined)
   })

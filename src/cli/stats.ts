@@ -1,7 +1,6 @@
+import { defaultCollection } from '../base/collection.ts'
 import { partitionCount } from '../base/partitions.ts'
-import type { CollectionStats } from '../client/client.ts'
 import type { HttpService } from '../client/http-call.ts'
-import { createHttpClient } from '../client/http-client.ts'
 import type { Environment } from './arguments.ts'
 import { collectionOf, fetchFrom, type HttpOptions, httpService, textOf } from './connection.ts'
 
@@ -21,80 +20,37 @@ export async function showStats(options: StatsOptions, environment: Environment)
   const figures = {
     state: ready.ok ? 'ready' : 'loading',
     ...own,
-    ...(collection === undefined ? {} : await figuresOfCollection(service, collection)),
-    ...(hasPart && ready.ok ? await figuresOfNodes(service, collection) : {}),
+    ...(collection !== undefined || (hasPart && ready.ok)
+      ? await figuresOfCollection(service, collection)
+      : {}),
   }
   if (options.json) console.log(JSON.stringify(figures))
   else for (const [name, value] of Object.entries(figures)) console.log(`${name.padEnd(32)}${value}`)
 }
 
+/** The settings and the state of a collection, over all nodes of a cluster. */
 async function figuresOfCollection(
   service: HttpService,
-  nameOrAlias: string,
-): Promise<Record<string, number | string | boolean>> {
-  const client = createHttpClient(service)
-  const { name, dimension, hnsw } = await client.collections.get(nameOrAlias)
-  const stats = await client.collection(nameOrAlias).stats()
-  return {
-    collection: name,
-    collection_points: stats.points,
-    ...(dimension === undefined ? {} : { collection_dimension: dimension }),
-    collection_hnsw_m: hnsw.m,
-    collection_hnsw_ef_construction: hnsw.efConstruction,
-    ...figuresOfIndex(stats),
-  }
+  name: string = defaultCollection,
+): Promise<Record<string, unknown>> {
+  const path = `/collections/${encodeURIComponent(name)}`
+  const read = async (from: string): Promise<object> =>
+    JSON.parse(await textOf(await fetchFrom(service, from)))
+  const { name: collection, ...settings } = (await read(path)) as { readonly name: string }
+  const { all_collections: _, ...stats } = (await read(`${path}/stats`)) as Record<string, unknown>
+  const figures = figuresIn({ ...settings, ...stats, collection: undefined }, 'collection')
+  return { collection, ...Object.fromEntries(figures) }
 }
 
-/** Figures of a cluster whose nodes have a part of the points each. The other figures are of one node only. */
-async function figuresOfNodes(
-  service: HttpService,
-  collection: string | undefined,
-): Promise<Record<string, number | string>> {
-  const { points, memoryBytes, parts } = await createHttpClient({ ...service, collection }).stats()
-  if (parts === undefined) return {}
-  const figures: Record<string, number | string> = {
-    all_nodes_points: points,
-    all_nodes_memory_bytes: sumOf(memoryBytes),
-    all_nodes_disk_bytes: parts.diskBytes,
-    all_nodes_partitions_missing: parts.missing.partitions,
-  }
-  for (const { node, stats } of parts.nodes) {
-    if (stats === undefined) {
-      figures[`node_${node}`] = 'does not answer'
-      continue
-    }
-    figures[`node_${node}_points`] = stats.points
-    figures[`node_${node}_memory_bytes`] = sumOf(stats.memoryBytes)
-    figures[`node_${node}_disk_bytes`] = stats.diskBytes
-  }
-  return figures
-}
-
-function sumOf({ index, ids, attributes }: CollectionStats['memoryBytes']): number {
-  return index + ids + attributes
-}
-
-/** Figures of the index; by metric, the plan and recall of searches, also with a filter. */
-function figuresOfIndex(stats: CollectionStats): Record<string, number | string | boolean> {
-  const { linked, waiting, tombstones, isSettling, segments, memoryBytes, graphs, searches } = stats
-  const figures: Record<string, number | string | boolean> = {
-    collection_linked: linked,
-    collection_waiting: waiting,
-    collection_tombstones: tombstones,
-    collection_settling: isSettling,
-    collection_segments: segments,
-    collection_memory_bytes: sumOf(memoryBytes),
-  }
-  for (const { metric, distanceSource } of graphs)
-    figures[`collection_graph_${metric}`] = distanceSource ?? 'none yet'
-  for (const { metric, plan, recall, filtered } of searches) {
-    figures[`collection_plan_${metric}`] = plan
-    figures[`collection_recall_${metric}`] = recall ?? 'not measured yet'
-    for (const bin of filtered) {
-      figures[`collection_recall_${metric}_${bin.matchingShare}`] = bin.recall ?? 'not measured yet'
-    }
-  }
-  return figures
+/** The values in an answer, by the names on the way to them; an item of a list has the name of what it is about. */
+function figuresIn(value: unknown, name: string): [name: string, figure: unknown][] {
+  if (value === undefined) return []
+  if (typeof value !== 'object' || value === null) return [[name, value]]
+  return Object.entries(value).flatMap(([key, each]) => {
+    const { node, similarity, matching_share, ...rest } = Object(each) as Readonly<Record<string, unknown>>
+    const about = node ?? similarity ?? matching_share
+    return about === undefined ? figuresIn(each, `${name}_${key}`) : figuresIn(rest, `${name}_${about}`)
+  })
 }
 
 /**

@@ -107,8 +107,8 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       )
       const shown = await run(['stats', '--http', first.url])
       assertEnded(shown, 0)
-      assert.match(shown.stdout, new RegExp(`^all_nodes_points +${there}$`, 'm'))
-      assert.match(shown.stdout, /^node_node-2 +does not answer$/m)
+      assert.match(shown.stdout, new RegExp(`^collection_points +${there}$`, 'm'))
+      assert.match(shown.stdout, /^collection_nodes_node-2_answers +false$/m)
       const listed = await fetch(`${first.url}/collections`)
       const { collections } = (await listed.json()) as { collections: readonly object[] }
       assert.deepEqual(collections, [
