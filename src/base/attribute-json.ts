@@ -9,7 +9,7 @@ import {
 
 /**
  * Attributes as canonical JSON, for the payload record on disk, answers over HTTP, and exports. Equal attributes have
- * equal text: names are sorted by their UTF-16 code units, and there is no white space. Moments are `{"$date":"…"}` and
+ * equal text: names are sorted by their UTF-16 code units, and there is no white space. Dates are `{"$date":"…"}` and
  * places are `{"$geo":{"lat":…,"lon":…}}`. No map looks like that, because no name begins with "$".
  */
 export function attributesToJson(attributes: Attributes): string {
@@ -64,7 +64,7 @@ function fromParsed(parsed: unknown): AttributeValue {
   if (typeof parsed === 'string' || typeof parsed === 'number' || typeof parsed === 'boolean') return parsed
   if (Array.isArray(parsed)) return parsed.map(fromParsed)
   if (typeof parsed !== 'object' || parsed === null) throw damaged(parsed)
-  if (Object.hasOwn(parsed, '$date')) return momentOf(parsed as { readonly $date: unknown })
+  if (Object.hasOwn(parsed, '$date')) return dateOf(parsed as { readonly $date: unknown })
   if (Object.hasOwn(parsed, '$geo')) return geoOf(parsed as { readonly $geo: unknown })
   return mapOf(parsed)
 }
@@ -74,10 +74,10 @@ function mapOf(parsed: object): Attributes {
   return new Map(Object.entries(parsed).map(([name, value]) => [name, fromParsed(value)]))
 }
 
-function momentOf({ $date }: { readonly $date: unknown }): DateTime {
-  const moment = typeof $date === 'string' ? parseDateTime($date) : undefined
-  if (moment === undefined) throw damaged($date)
-  return moment
+function dateOf({ $date }: { readonly $date: unknown }): DateTime {
+  const date = typeof $date === 'string' ? parseDateTime($date) : undefined
+  if (date === undefined) throw damaged($date)
+  return date
 }
 
 function geoOf({ $geo }: { readonly $geo: unknown }): GeoPoint {

@@ -3,7 +3,7 @@
  * have their own form; this is the form in memory.
  */
 
-/** A moment, in whole microseconds since 1970; always a number that float64 represents exactly. */
+/** A date, in whole microseconds since 1970; always a number that float64 represents exactly. */
 export class DateTime {
   readonly us: number
 
@@ -42,12 +42,12 @@ export const attributeLimits = {
 } as const
 
 /**
- * Moments as text, in RFC 3339. A moment is a whole number of microseconds in the years 0001 to 9999 UTC that float64
+ * Dates as text, in RFC 3339. A date is a whole number of microseconds in the years 0001 to 9999 UTC that float64
  * represents exactly: every microsecond of the years 1685 to 2254, at worst every 32nd in other years, and therefore
  * every whole second.
  */
 
-/** The accepted form of a moment, for messages. */
+/** The accepted form of a date, for messages. */
 export const dateTimeWords =
   'a time as in RFC 3339, with Z or an offset, at most 6 digits of a second and a year from 0001 to 9999'
 
@@ -56,11 +56,11 @@ const endUs = 253_402_300_800_000_000
 
 const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/
 
-/** Longer than any moment as text. */
+/** Longer than any date as text. */
 const lengthMax = 40
 
 /**
- * Parses a moment; returns undefined for any other text, and for a moment that float64 cannot represent exactly. A leap
+ * Parses a date; returns undefined for any other text, and for a date that float64 cannot represent exactly. A leap
  * second (`:60`) is not accepted: a count since 1970 has no number for it.
  */
 export function parseDateTime(text: string): DateTime | undefined {
@@ -79,14 +79,14 @@ export function parseDateTime(text: string): DateTime | undefined {
   return us - seconds * 1e6 === micros ? dateTimeOf(us) : undefined
 }
 
-/** Makes a moment from microseconds; undefined if float64 cannot represent them or the year is not 0001 to 9999. */
+/** Makes a date from microseconds; undefined if float64 cannot represent them or the year is not 0001 to 9999. */
 export function dateTimeOf(us: number | bigint): DateTime | undefined {
   const number = Number(us)
   const isExact = typeof us === 'bigint' ? BigInt(number) === us : Number.isInteger(us)
   return isExact && number >= minUs && number < endUs ? new DateTime(number + 0) : undefined
 }
 
-/** Formats a moment in UTC, with only the digits of a second that it needs. */
+/** Formats a date in UTC, with only the digits of a second that it needs. */
 export function formatDateTime({ us }: DateTime): string {
   // The remainder is exact; a quotient would not be.
   const micros = ((us % 1e6) + 1e6) % 1e6

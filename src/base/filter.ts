@@ -23,7 +23,7 @@ export type Filter =
 export type Test =
   /** Equal to one of these values; never met if there are none. `$eq` has one. */
   | { readonly op: 'in'; readonly values: readonly Scalar[] }
-  /** Within all given bounds, which have one type: numbers, moments, or text, ordered by its UTF-8 bytes. */
+  /** Within all given bounds, which have one type: numbers, dates, or text, ordered by its UTF-8 bytes. */
   | { readonly op: 'range'; readonly bounds: Bounds }
   /** The path has a value, a list or a map. */
   | { readonly op: 'exists' }
@@ -95,7 +95,7 @@ export const boundNames = ['gt', 'gte', 'lt', 'lte'] as const
 export type Ordered = string | number | DateTime
 
 /**
- * Paths to values other than attributes. `$content_type` is text, `$expires_at` a moment that only some points have,
+ * Paths to values other than attributes. `$content_type` is text, `$expires_at` a date that only some points have,
  * and `$version` a number. `$id` becomes `ids` in the tree.
  */
 export const metaPaths = ['$content_type', '$expires_at', '$version'] as const

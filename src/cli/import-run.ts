@@ -316,7 +316,7 @@ function emptyBatch(after: number): Batch {
 }
 
 /**
- * Converts a point for the client, which has its own type for moments. It is not checked again: in a file, 9e15 is an
+ * Converts a point for the client, which has its own type for dates. It is not checked again: in a file, 9e15 is an
  * exact number, but as a value of JavaScript it may be a rounded one, which a client refuses.
  */
 function pointToSend({ vector, payload, id, onConflict }: NewPoint): CheckedPoint {

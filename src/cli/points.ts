@@ -10,8 +10,8 @@ import {
   type AttributesInput,
   attributeFromJson,
   attributeJson,
+  type DateValue,
   type Filter,
-  type Moment,
 } from '../client/values.ts'
 import { parseWithDigits, roundedNumberIn } from '../import/values.ts'
 import { checkReadable, type Environment, UsageError, vectorIn, whole, wholeOrNone } from './arguments.ts'
@@ -93,7 +93,7 @@ async function putPoint(id: string, options: PutOptions, environment: Environmen
     contentType,
     content,
     attributes: attributes === undefined ? undefined : attributesIn(attributes, '--attributes'),
-    expiresAt: momentIn(expiresAt) ?? undefined,
+    expiresAt: dateIn(expiresAt) ?? undefined,
   }
   const when: Precondition | undefined = ifAbsent ? { absent: true } : versionCondition(ifVersion)
   const vector = options.vector === undefined ? undefined : vectorIn(options.vector, '--vector')
@@ -209,7 +209,7 @@ function changeIn({ set, unset, expiresAt }: ChangeOptions): Pick<Patch, 'set' |
   return {
     set: set === undefined ? undefined : attributesIn(set, '--set'),
     unset,
-    expiresAt: momentIn(expiresAt),
+    expiresAt: dateIn(expiresAt),
   }
 }
 
@@ -238,12 +238,12 @@ function objectIn(text: string, option: string): object {
   throw new UsageError(`${option} is not a JSON object: ${text}`)
 }
 
-/** Parses a moment; null for `never`. */
-function momentIn(text: string | undefined): Moment | null | undefined {
+/** Parses a date; null for `never`. */
+function dateIn(text: string | undefined): DateValue | null | undefined {
   if (text === undefined) return undefined
   if (text === 'never') return null
-  const moment = parseDateTime(text)
-  if (moment !== undefined) return moment
+  const date = parseDateTime(text)
+  if (date !== undefined) return date
   throw new UsageError(`--expires-at: ${JSON.stringify(text)} is not ${dateTimeWords}`)
 }
 

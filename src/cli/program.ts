@@ -389,7 +389,7 @@ Examples:
 
 JSON lines have a field, CSV (.csv, .tsv) and Parquet files a column for each of vector, content, content_type, attributes (a
 map), expires_at, ttl_seconds and id; only vector and content are required, with --embed only content. All others become
-attributes. All values of a CSV column decide its type: numbers, true or false, moments, or else text. What is not stored,
+attributes. All values of a CSV column decide its type: numbers, true or false, dates, or else text. What is not stored,
 such as ids without --keep-ids, is counted and named at the end; --strict refuses it.
 .npy files are two-dimensional, with one vector per row; contents come from --texts. docs/import.md has all rules.
 An interrupted import (also by Ctrl-C) continues where it stopped if you run the same command again within a day: it keeps

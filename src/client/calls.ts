@@ -8,7 +8,7 @@ import {
   positionOf,
 } from '../base/request-headers.ts'
 import { backoffMs, retried } from '../base/retry.ts'
-import { fieldsOf, flagIn, oneOf, optional, textIn, textsIn, wholeIn, wrongKind } from './values.ts'
+import { booleanIn, fieldsOf, oneOf, optional, textIn, textsIn, wholeIn, wrongKind } from './values.ts'
 
 /** What the calls of both transports have in common: options, bounds, retries, errors, and the session with a cluster. */
 
@@ -68,7 +68,7 @@ export function optionsIn<Options extends CallOptions = CallOptions>(
   // A header would be made of any text, and a misspelt consistency has no effect outside a cluster.
   optional(fields.consistency, (value, at) => oneOf(value, consistencies, at), 'consistency')
   optional(fields.signal, signalIn, 'signal')
-  optional(fields.version, flagIn, 'version')
+  optional(fields.version, booleanIn, 'version')
   return fields as unknown as Options
 }
 

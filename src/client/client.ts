@@ -8,7 +8,7 @@ import type { ContentType, Highlight, Metric, OnConflict, Profile } from '../bas
 import type { EvaluatedPoints } from '../base/relevance.ts'
 import type { SettingSource } from '../base/setting-info.ts'
 import type { BulkOptions, CallOptions, InsertOptions } from './calls.ts'
-import type { AttributesInput, AttributesOutput, Filter, Moment } from './values.ts'
+import type { AttributesInput, AttributesOutput, DateValue, Filter } from './values.ts'
 
 /** What to store with a vector. */
 export interface PayloadToStore {
@@ -16,7 +16,7 @@ export interface PayloadToStore {
   readonly content: string
   readonly attributes?: AttributesInput | undefined
   /** From this moment on, no answer contains the point. */
-  readonly expiresAt?: Moment | undefined
+  readonly expiresAt?: DateValue | undefined
 }
 
 /**
@@ -41,7 +41,7 @@ export interface StoredPayload {
   readonly contentType: ContentType
   readonly content: string
   readonly attributes?: AttributesOutput
-  readonly expiresAt?: Moment
+  readonly expiresAt?: DateValue
 }
 
 export interface Point {
@@ -143,7 +143,7 @@ export interface Patch {
   readonly content?: string | undefined
   readonly contentType?: ContentType | undefined
   /** null removes the expiry. */
-  readonly expiresAt?: Moment | null | undefined
+  readonly expiresAt?: DateValue | null | undefined
   readonly vector?: ArrayLike<number> | undefined
   /** Embedded by the service in place of a vector. A new content alone does not change the vector. */
   readonly text?: string | undefined

@@ -31,9 +31,9 @@ import type { CheckedQuery, Found } from './transport.ts'
 import {
   type AttributeOutput,
   type AttributesOutput,
+  dateOf,
   type Filter,
   filterJson,
-  momentOf,
   objectOf,
 } from './values.ts'
 
@@ -251,7 +251,7 @@ function payloadOf(message: Encoded<messages.Payload>): StoredPayload {
     contentType: contentTypes[contentType]!,
     content,
     ...(attributes === undefined ? {} : { attributes: attributesOf(attributes) }),
-    ...(expiresAtUs === undefined ? {} : { expiresAt: momentOf(Number(expiresAtUs)) }),
+    ...(expiresAtUs === undefined ? {} : { expiresAt: dateOf(Number(expiresAtUs)) }),
   }
 }
 
@@ -260,7 +260,7 @@ function attributesOf(message: Encoded<messages.Attributes>): AttributesOutput {
 }
 
 function attributeOf(message: Encoded<messages.Value>): AttributeOutput {
-  return kindOf<AttributeOutput>(message, momentOf, attributesOf)
+  return kindOf<AttributeOutput>(message, dateOf, attributesOf)
 }
 
 export function collectionOf(message: Encoded<messages.Collection>): CollectionInfo {

@@ -15,7 +15,7 @@ import {
   tlsFault,
 } from './calls.ts'
 import type { Highlight, Hit, StoredPayload } from './client.ts'
-import { attributeJson, attributesFromJson, momentIn, momentText } from './values.ts'
+import { attributeJson, attributesFromJson, dateIn, dateText } from './values.ts'
 
 /** The address of an HTTP service, and the credentials for it. */
 export interface HttpService extends CallBounds {
@@ -172,7 +172,7 @@ const jsonOf: Readonly<Record<string, (value: never) => unknown>> = {
   filter: attributeJson,
   attributes: attributeJson,
   set: attributeJson,
-  expiresAt: momentText,
+  expiresAt: dateText,
   payload: fieldsJson,
   when: fieldsJson,
   hnsw: fieldsJson,
@@ -201,7 +201,7 @@ export function payloadOf({ content_type, content, attributes, expires_at }: Pay
     ...(content_type === undefined ? {} : { contentType: content_type }),
     ...(content === undefined ? {} : { content }),
     ...(attributes === undefined ? {} : { attributes: attributesFromJson(attributes) }),
-    ...(expires_at === undefined ? {} : { expiresAt: momentIn(expires_at) }),
+    ...(expires_at === undefined ? {} : { expiresAt: dateIn(expires_at) }),
   } as StoredPayload
 }
 

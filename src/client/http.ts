@@ -16,8 +16,8 @@ export type {
   AttributeOutput,
   AttributesInput,
   AttributesOutput,
+  DateValue,
   Filter,
   FilterTests,
   FilterValue,
-  Moment,
 } from './values.ts'

@@ -32,14 +32,14 @@ import type {
   Words,
 } from './client.ts'
 import {
+  booleanIn,
+  type DateValue,
   type Filter,
   fieldsOf,
   finiteIn,
-  flagIn,
   isPlain,
   itemsOf,
   kindOf,
-  type Moment,
   microsecondsIn,
   objectOf,
   oneOf,
@@ -135,7 +135,7 @@ function payloadIn(payload: unknown, at: string): CheckedPayload {
     contentType: oneOf(fields.contentType, contentTypes, `${at}.contentType`),
     content: textIn(fields.content, `${at}.content`),
     attributes: optional(fields.attributes, attributesIn, `${at}.attributes`),
-    expiresAt: optional(fields.expiresAt, momentIn, `${at}.expiresAt`),
+    expiresAt: optional(fields.expiresAt, dateIn, `${at}.expiresAt`),
   }
 }
 
@@ -161,10 +161,10 @@ export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery>
     limit: limitIn(limit, `${path}limit`),
     ef: optional(fields.ef, wholeIn, `${path}ef`),
     filter: optional(fields.filter, filterIn, `${path}filter`),
-    exact: optional(fields.exact, flagIn, `${path}exact`),
+    exact: optional(fields.exact, booleanIn, `${path}exact`),
     maxDistance: optional(fields.maxDistance, finiteIn, `${path}maxDistance`),
     ...(fields.include === undefined ? {} : { include: includeIn(fields.include, `${path}include`) }),
-    profile: optional(fields.profile, flagIn, `${path}profile`),
+    profile: optional(fields.profile, booleanIn, `${path}profile`),
     ...(fields.words === undefined
       ? {}
       : { words: fields.words === true || textIn(fields.words, `${path}words`) }),
@@ -247,7 +247,7 @@ function includeIn(include: unknown, at: string): Include {
   )
   const read: Record<string, boolean | readonly string[]> = {}
   for (const [name, value] of Object.entries(flags))
-    if (value !== undefined) read[name] = flagIn(value, `${at}.${name}`)
+    if (value !== undefined) read[name] = booleanIn(value, `${at}.${name}`)
   if (typeof attributes === 'boolean') read.attributes = attributes
   else if (attributes !== undefined) read.attributes = textsIn(attributes, `${at}.attributes`)
   return read
@@ -277,7 +277,7 @@ function changeIn(fields: Readonly<Record<'set' | 'unset' | 'expiresAt', unknown
   return {
     set,
     unset: removed.length === 0 ? unset : [...(unset ?? []), ...removed],
-    expiresAt: fields.expiresAt === null ? null : optional(fields.expiresAt, momentIn, 'expiresAt'),
+    expiresAt: fields.expiresAt === null ? null : optional(fields.expiresAt, dateIn, 'expiresAt'),
   }
 }
 
@@ -298,8 +298,8 @@ function checkedSelection(fields: Readonly<Record<(typeof selectionFields)[numbe
   return {
     filter: filterIn(fields.filter, 'filter'),
     limit: optional(fields.limit, limitIn, 'limit'),
-    dryRun: optional(fields.dryRun, flagIn, 'dryRun'),
-    everything: optional(fields.everything, flagIn, 'everything'),
+    dryRun: optional(fields.dryRun, booleanIn, 'dryRun'),
+    everything: optional(fields.everything, booleanIn, 'everything'),
   }
 }
 
@@ -386,12 +386,12 @@ function attributeIn(value: unknown, at: string, depth: number): AttributeValue 
   )
 }
 
-/** Reads text, a number, a boolean, a moment or a place, also in its JSON of HTTP; undefined for anything else. */
+/** Reads text, a number, a boolean, a date or a place, also in its JSON of HTTP; undefined for anything else. */
 function scalarIn(value: unknown, at: string): Scalar | undefined {
   if (typeof value === 'string') return checkText(value, at)
   if (typeof value === 'number') return exactIn(value, at)
   if (typeof value === 'boolean') return value
-  if (value instanceof Date || value instanceof DateTime) return momentIn(value, at)
+  if (value instanceof Date || value instanceof DateTime) return dateIn(value, at)
   if (value instanceof GeoPoint) return geoIn(value.lat, value.lon, at)
   if (!isPlain(value)) return undefined
   const [name, ...others] = Object.keys(value)
@@ -420,9 +420,9 @@ function exactIn(value: number, at: string): number {
   return checkNumber(value, at)
 }
 
-function momentIn(value: unknown, at: string): DateTime {
+function dateIn(value: unknown, at: string): DateTime {
   if (value instanceof Date || value instanceof DateTime) {
-    return checkDateTime(microsecondsIn(value as Moment), at)
+    return checkDateTime(microsecondsIn(value as DateValue), at)
   }
   throw wrongKind(value, at, 'a Date or a DateTime')
 }

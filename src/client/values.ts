@@ -6,15 +6,15 @@ import { nearestName } from '../base/spelling.ts'
 
 /** Attributes and filters as callers write and read them, and their JSON for HTTP. */
 
-/** A moment: a `Date`, or a `DateTime` where microseconds matter. */
-export type Moment = Date | DateTime
+/** A date: a `Date`, or a `DateTime` where microseconds matter. */
+export type DateValue = Date | DateTime
 
 /** A value of a point's attributes. `undefined` and `null` stand for an absent value and are not stored. */
 export type AttributeInput =
   | string
   | number
   | boolean
-  | Moment
+  | DateValue
   | GeoPoint
   | null
   | undefined
@@ -26,12 +26,12 @@ export type AttributesInput =
   | { readonly [name: string]: AttributeInput }
   | ReadonlyMap<string, AttributeInput>
 
-/** A stored value. A moment in whole milliseconds is returned as a `Date`, any other as a `DateTime`. */
+/** A stored value. A date in whole milliseconds is returned as a `Date`, any other as a `DateTime`. */
 export type AttributeOutput =
   | string
   | number
   | boolean
-  | Moment
+  | DateValue
   | GeoPoint
   | readonly AttributeOutput[]
   | AttributesOutput
@@ -45,9 +45,9 @@ export function filterJson(filter: Filter | undefined): unknown {
   return filter && attributeJson(filter as AttributesInput)
 }
 
-/** Converts an attribute, or a part of a filter, to its JSON for HTTP, where moments and places are tagged. */
+/** Converts an attribute, or a part of a filter, to its JSON for HTTP, where dates and places are tagged. */
 export function attributeJson(value: AttributeInput): unknown {
-  if (value instanceof Date || value instanceof DateTime) return { $date: momentText(value) }
+  if (value instanceof Date || value instanceof DateTime) return { $date: dateText(value) }
   if (value instanceof GeoPoint) return { $geo: { lat: value.lat, lon: value.lon } }
   if (isList(value)) return value.map(attributeJson)
   if (typeof value !== 'object' || value === null) return value
@@ -75,7 +75,7 @@ export function attributeFromJson(value: unknown): AttributeOutput {
   if (isList(value)) return value.map(attributeFromJson)
   if (typeof value !== 'object' || value === null) return value as string | number | boolean
   const { $date: date, $geo: geo } = value as { readonly $date?: string; readonly $geo?: GeoPoint }
-  if (date !== undefined) return momentIn(date)
+  if (date !== undefined) return dateIn(date)
   if (geo !== undefined) return new GeoPoint(geo.lat, geo.lon)
   return objectOf(Object.entries(value), attributeFromJson)
 }
@@ -85,25 +85,25 @@ export function attributesFromJson(value: unknown): AttributesOutput | undefined
 }
 
 /** Microseconds since 1970. */
-export function microsecondsIn(moment: Moment): number {
-  return moment instanceof DateTime ? moment.us : moment.getTime() * 1000
+export function microsecondsIn(date: DateValue): number {
+  return date instanceof DateTime ? date.us : date.getTime() * 1000
 }
 
 /** @param us microseconds since 1970 */
-export function momentOf(us: number): Moment {
+export function dateOf(us: number): DateValue {
   return us % 1000 === 0 ? new Date(us / 1000) : new DateTime(us)
 }
 
-/** Formats a moment as RFC 3339, in UTC. */
-export function momentText(moment: Moment): string {
-  return formatDateTime(new DateTime(microsecondsIn(moment)))
+/** Formats a date as RFC 3339, in UTC. */
+export function dateText(date: DateValue): string {
+  return formatDateTime(new DateTime(microsecondsIn(date)))
 }
 
 /** @throws DatabaseError `internal` for text that is not a time as the service writes it */
-export function momentIn(text: string): Moment {
-  const moment = parseDateTime(text)
-  if (moment === undefined) throw new DatabaseError('internal', `the service sent ${text} as a time`)
-  return momentOf(moment.us)
+export function dateIn(text: string): DateValue {
+  const date = parseDateTime(text)
+  if (date === undefined) throw new DatabaseError('internal', `the service sent ${text} as a time`)
+  return dateOf(date.us)
 }
 
 export function isList(value: unknown): value is readonly AttributeInput[] {
@@ -124,7 +124,7 @@ export function objectOf<Value, Result>(
 }
 
 /** A value that a filter compares with. null stands for an absent value. */
-export type FilterValue = string | number | boolean | Moment | GeoPoint | null
+export type FilterValue = string | number | boolean | DateValue | GeoPoint | null
 
 /** Tests of the value at one path; all must hold. A list passes a test if one of its elements does. */
 export type FilterTests = {
@@ -134,7 +134,7 @@ export type FilterTests = {
 interface FilterOperands {
   readonly value: FilterValue
   readonly values: readonly FilterValue[]
-  readonly bound: string | number | Moment
+  readonly bound: string | number | DateValue
   readonly boolean: boolean
   readonly text: string
   readonly circle: { readonly lat: number; readonly lon: number; readonly radius_m: number }
@@ -173,7 +173,7 @@ export function textsIn(value: unknown, at: string): string[] {
   return itemsOf(value, at, textIn)
 }
 
-export function flagIn(value: unknown, at: string): boolean {
+export function booleanIn(value: unknown, at: string): boolean {
   if (typeof value !== 'boolean') throw wrongKind(value, at, 'a boolean')
   return value
 }

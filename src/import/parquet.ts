@@ -152,25 +152,25 @@ async function reading<T>(what: string, read: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The library's own parsers would round moments to milliseconds, and drop a byte order mark at the start of a text. */
+/** The library's own parsers would round dates to milliseconds, and drop a byte order mark at the start of a text. */
 const parsers: Partial<ParquetParsers> = {
-  timestampFromMilliseconds: (millis: bigint | undefined) => momentOf(millis, 1000n, 1n),
-  timestampFromMicroseconds: (micros: bigint | undefined) => momentOf(micros, 1n, 1n),
-  timestampFromNanoseconds: (nanos: bigint | undefined) => momentOf(nanos, 1n, 1000n),
+  timestampFromMilliseconds: (millis: bigint | undefined) => dateOf(millis, 1000n, 1n),
+  timestampFromMicroseconds: (micros: bigint | undefined) => dateOf(micros, 1n, 1n),
+  timestampFromNanoseconds: (nanos: bigint | undefined) => dateOf(nanos, 1n, 1000n),
   dateFromDays: (days: number | undefined) =>
-    days === undefined || days === null ? undefined : momentOf(BigInt(days), 86_400_000_000n, 1n),
+    days === undefined || days === null ? undefined : dateOf(BigInt(days), 86_400_000_000n, 1n),
   stringFromBytes: (bytes: Uint8Array | undefined) =>
     bytes === undefined || bytes === null ? undefined : textIn(bytes),
   jsonFromBytes: (bytes: Uint8Array | undefined) =>
     bytes === undefined || bytes === null ? undefined : jsonIn(bytes),
 }
 
-function momentOf(value: bigint | undefined, times: bigint, by: bigint): DateTime | LostValue | undefined {
+function dateOf(value: bigint | undefined, times: bigint, by: bigint): DateTime | LostValue | undefined {
   if (value === undefined || value === null) return undefined
   const us = (value * times) / by
-  const moment = us * by === value * times ? dateTimeOf(us) : undefined
+  const date = us * by === value * times ? dateTimeOf(us) : undefined
   const unit = `1/${(1_000_000n * by) / times} s since 1970`
-  return moment ?? new LostValue(`is not a date in whole microseconds: ${value} units of ${unit}`)
+  return date ?? new LostValue(`is not a date in whole microseconds: ${value} units of ${unit}`)
 }
 
 /** Bytes that are not UTF-8 stay bytes, and become a fault only where they are used. */

@@ -8,9 +8,9 @@ import {
   attributeOf,
   componentOf,
   contentOf,
+  dateIn,
   isIdCell,
   isMissing,
-  momentIn,
   PlacedError,
   parseWithDigits,
   roundedNumberIn,
@@ -157,8 +157,8 @@ export class PointMaker {
     }
     if (hasLife)
       throw new Error(`\`${expiresAt}\` and \`${ttlSeconds}\` are both given: a point has one of them`)
-    const moment = inColumn(expiresAt, () => attributeOf(at, 'own'))
-    const parsed = typeof moment === 'string' ? momentIn(moment) : moment
+    const date = inColumn(expiresAt, () => attributeOf(at, 'own'))
+    const parsed = typeof date === 'string' ? dateIn(date) : date
     if (parsed instanceof DateTime) return parsed.us
     throw new Error(`\`${expiresAt}\` is not a time like 2026-01-31T00:00:00Z`)
   }

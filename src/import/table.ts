@@ -8,7 +8,7 @@ export function isStreamed(format: Format): boolean {
 }
 
 /**
- * A value of a row. Text, whole numbers beyond 2^53 as bigint, moments as `DateTime`; lists and maps as arrays and plain
+ * A value of a row. Text, whole numbers beyond 2^53 as bigint, dates as `DateTime`; lists and maps as arrays and plain
  * objects. `undefined` and `null` are missing values.
  */
 export type Cell = unknown

@@ -15,7 +15,7 @@ import type { Cell } from './table.ts'
  */
 
 /** The types of a column. `own`: each value keeps the type that the file gives it. */
-export const valueTypes = ['own', 'text', 'number', 'boolean', 'moment'] as const
+export const valueTypes = ['own', 'text', 'number', 'boolean', 'date'] as const
 export type ValueType = (typeof valueTypes)[number]
 
 const numberText = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
@@ -26,14 +26,14 @@ const missingText = /^(?:|nan|-nan|na|n\/a|<na>|nat|null|none)$/i
 const notANumberText = /^-?nan$/i
 
 /** What one text of a column may be. */
-export type TextKind = 'missing' | 'nan' | 'number' | 'boolean' | 'moment' | 'text'
+export type TextKind = 'missing' | 'nan' | 'number' | 'boolean' | 'date' | 'text'
 
 export function kindOfText(text: string): TextKind {
   const inner = text.trim()
   if (missingText.test(inner)) return notANumberText.test(inner) ? 'nan' : 'missing'
   if (isNumber(inner)) return 'number'
   if (booleanText.test(inner)) return 'boolean'
-  return momentIn(inner) === undefined ? 'text' : 'moment'
+  return dateIn(inner) === undefined ? 'text' : 'date'
 }
 
 /**
@@ -41,7 +41,7 @@ export function kindOfText(text: string): TextKind {
  * zeros, or with more digits than float64 can hold, are codes such as postal codes, and make their column text.
  */
 export function typeOfTexts(kinds: ReadonlySet<TextKind>): ValueType {
-  const types = (['number', 'boolean', 'moment', 'text'] as const).filter((kind) => kinds.has(kind))
+  const types = (['number', 'boolean', 'date', 'text'] as const).filter((kind) => kinds.has(kind))
   if (types.length === 1) return types[0]!
   return types.length === 0 && kinds.has('nan') ? 'number' : 'text'
 }
@@ -54,11 +54,11 @@ function isNumber(text: string): boolean {
 }
 
 /**
- * Parses a moment: RFC 3339, also with a space in place of T, without seconds, or with up to 9 digits of a second of
+ * Parses a date: RFC 3339, also with a space in place of T, without seconds, or with up to 9 digits of a second of
  * which the last 3 are zeros, as pandas writes them; or a date. Without a zone it is UTC.
  */
-export function momentIn(text: string): DateTime | undefined {
-  const match = momentText.exec(text)
+export function dateIn(text: string): DateTime | undefined {
+  const match = dateText.exec(text)
   if (match === null) return undefined
   const [, date, minutes = '00:00', seconds = ':00', fraction = '', zone = 'Z'] = match
   const digits = fraction.replace(/0+$/, '')
@@ -66,7 +66,7 @@ export function momentIn(text: string): DateTime | undefined {
   return parseDateTime(`${date}T${minutes}${seconds}${digits === '.' ? '' : digits}${offset}`)
 }
 
-const momentText =
+const dateText =
   /^(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(?:(:\d\d)(\.\d{1,9})?)?(?: ?(Z|z|UTC|[+-]\d\d:?\d\d))?)?$/
 
 /**
@@ -86,8 +86,8 @@ export function attributeOf(cell: Cell, type: ValueType): AttributeValue | undef
     )
   }
   if (type === 'boolean' && booleanText.test(text)) return text.toLowerCase() === 'true'
-  const moment = type === 'moment' ? momentIn(text) : undefined
-  if (moment !== undefined) return moment
+  const date = type === 'date' ? dateIn(text) : undefined
+  if (date !== undefined) return date
   throw wrongType(cell, type)
 }
 
@@ -102,14 +102,13 @@ function textOfValue(value: AttributeValue | undefined): string | undefined {
 }
 
 function checkedType(value: AttributeValue | undefined, type: ValueType): AttributeValue | undefined {
-  const fits = value === undefined || (type === 'moment' ? value instanceof DateTime : typeof value === type)
+  const fits = value === undefined || (type === 'date' ? value instanceof DateTime : typeof value === type)
   if (fits) return value
   throw wrongType(value, type)
 }
 
 function wrongType(value: unknown, type: ValueType): Error {
-  const name = type === 'moment' ? 'date' : type
-  return new Error(`is not a ${name}, as the column is: ${shortened(String(value))}`)
+  return new Error(`is not a ${type}, as the column is: ${shortened(String(value))}`)
 }
 
 function shortened(text: string): string {
@@ -142,12 +141,12 @@ function mapOf(cell: object): Attributes {
   return new Map(entries)
 }
 
-/** A moment or a place in the JSON of points. No map looks like one, because no name begins with "$". */
+/** A date or a place in the JSON of points. No map looks like one, because no name begins with "$". */
 function taggedValue(cell: object): AttributeValue | undefined {
   const { $date, $geo } = cell as { readonly $date?: unknown; readonly $geo?: unknown }
   if ($date !== undefined) {
-    const moment = typeof $date === 'string' ? parseDateTime($date) : undefined
-    if (moment !== undefined) return moment
+    const date = typeof $date === 'string' ? parseDateTime($date) : undefined
+    if (date !== undefined) return date
     throw new Error('has a $date that is not a time like 2026-01-31T00:00:00Z')
   }
   if ($geo === undefined) return undefined

@@ -22,7 +22,7 @@ import { invalid } from '../base/errors.ts'
 import { expectKind, type JsonReader, membersAt, readString, readText, wrongType } from './json-reader.ts'
 
 /**
- * Attributes and moments in JSON bodies, checked while they are read. The last value of a repeated name counts. A name
+ * Attributes and dates in JSON bodies, checked while they are read. The last value of a repeated name counts. A name
  * whose value is null counts as absent.
  */
 
@@ -64,7 +64,7 @@ export function readSet(json: JsonReader, path: string): SetAttributes {
   return { set: checkAttributes(set, path), unset: [...unset] }
 }
 
-/** Reads a single value: text, a number, true, false, a moment or a place. */
+/** Reads a single value: text, a number, true, false, a date or a place. */
 export function readScalar(json: JsonReader, path: string): Scalar {
   const kind = json.peek()
   if (kind === 'string') return readText(json, path)
@@ -96,7 +96,7 @@ export function readExactNumber(json: JsonReader, path: string): number {
   return value + 0
 }
 
-/** Reads `expires_at`: a moment as text. */
+/** Reads `expires_at`: a date as text. */
 export function readDateTime(json: JsonReader, path: string): DateTime {
   return checkDateText(readString(json, path), path)
 }
@@ -139,7 +139,7 @@ export function encodeAttributes(attributes: Attributes): string {
   return attributesToJson(attributes)
 }
 
-/** Encodes a moment as a JSON string. */
+/** Encodes a date as a JSON string. */
 export function encodeDateTime(us: number): string {
   return `"${formatDateTime(new DateTime(us))}"`
 }

@@ -89,25 +89,25 @@ export function attributeOf(message: Encoded<messages.Value>): AttributeValue {
 
 /**
  * Reads a value that a service has sent, to a node or to a client: both have the same texts, numbers, booleans,
- * locations and lists, and other moments and maps.
+ * locations and lists, and other dates and maps.
  *
  * @throws DatabaseError `internal` for a kind that this program does not know
  */
 export function kindOf<Value>(
   message: Encoded<messages.Value>,
-  momentOf: (us: number) => Value,
+  dateOf: (us: number) => Value,
   mapOf: (map: Encoded<messages.Attributes>) => Value,
 ): Value {
   const { kind } = message.read()
   switch (kind.case) {
     case 'datetimeUs':
-      return momentOf(Number(kind.value))
+      return dateOf(Number(kind.value))
     case 'geo': {
       const { lat, lon } = kind.value.read()
       return new GeoPoint(lat, lon) as Value
     }
     case 'list':
-      return Array.from(kind.value.items('items'), (item) => kindOf(item, momentOf, mapOf)) as Value
+      return Array.from(kind.value.items('items'), (item) => kindOf(item, dateOf, mapOf)) as Value
     case 'map':
       return mapOf(kind.value)
     case undefined:

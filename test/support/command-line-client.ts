@@ -5,7 +5,7 @@ import { jsonNumbers } from '../../src/base/attribute-json.ts'
 import type { Filter } from '../../src/base/filter.ts'
 import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
 import { fieldsJson, type HitAnswer, hitOf } from '../../src/client/http-call.ts'
-import { attributeJson, momentOf, momentText } from '../../src/client/values.ts'
+import { attributeJson, dateOf, dateText } from '../../src/client/values.ts'
 import { clientFilterOf } from './client-filter.ts'
 import {
   clientPointOf,
@@ -64,7 +64,7 @@ export function commandLineClient(connection: readonly string[], directory: stri
       const printed = await vicinal(
         ...['put', id, '--vector', numbers(vector), '--content', content, '--content-type', contentType],
         option('--attributes', attributes && JSON.stringify(attributeJson(attributes))),
-        option('--expires-at', expiresAt && momentText(expiresAt)),
+        option('--expires-at', expiresAt && dateText(expiresAt)),
         whenOptions(when),
       )
       const [, outcome, version] = /^(created|replaced), version (\d+)\n$/.exec(printed)!
@@ -145,7 +145,7 @@ function whenOptions(when: Precondition | undefined): readonly string[] {
 
 function changeOptions({ set, unset = [], content, vector, expiresAtUs }: Patch): readonly string[] {
   if (vector !== undefined) throw new NoSuchCommand('set changes no vector')
-  const expiresAt = expiresAtUs === null ? 'never' : expiresAtUs && momentText(momentOf(expiresAtUs))
+  const expiresAt = expiresAtUs === null ? 'never' : expiresAtUs && dateText(dateOf(expiresAtUs))
   return [
     ...option('--set', set && JSON.stringify(attributeJson(set as never))),
     ...(unset.length === 0 ? [] : ['--unset', ...unset]),

@@ -4,7 +4,7 @@ import type { Filter } from '../../src/base/filter.ts'
 import type { NewPoint, Patch, Payload, Point, Precondition } from '../../src/base/point.ts'
 import type { EvaluatedPoints } from '../../src/base/relevance.ts'
 import type * as client from '../../src/client/client.ts'
-import { type AttributeOutput, microsecondsIn, momentOf } from '../../src/client/values.ts'
+import { type AttributeOutput, dateOf, microsecondsIn } from '../../src/client/values.ts'
 import type { ChangeByFilter, FacetCount } from '../../src/points/database.ts'
 import { clientFilterOf } from './client-filter.ts'
 import type { ContractQuery } from './contract-client.ts'
@@ -120,13 +120,13 @@ export function overTransport(vectors: client.VectorClient): ModelClient {
 /** Converts a point to the client's form. */
 export function clientPointOf({ payload, ...point }: ModelNewPoint): client.PointToInsert {
   const { contentType, content, attributes, expiresAtUs } = payload
-  const expiresAt = expiresAtUs === undefined ? undefined : momentOf(expiresAtUs)
+  const expiresAt = expiresAtUs === undefined ? undefined : dateOf(expiresAtUs)
   return { ...point, payload: { contentType, content, attributes, expiresAt } }
 }
 
 function patchOf({ expiresAtUs, ...patch }: Patch): client.Patch {
   if (expiresAtUs === undefined) return patch
-  return { ...patch, expiresAt: expiresAtUs === null ? null : momentOf(expiresAtUs) }
+  return { ...patch, expiresAt: expiresAtUs === null ? null : dateOf(expiresAtUs) }
 }
 
 function whenOf(when: Precondition | undefined): client.Precondition | undefined {

@@ -1,5 +1,5 @@
 import { formatDateTime } from '../../../src/base/attributes.ts'
-import { momentIn } from '../../../src/import/values.ts'
+import { dateIn } from '../../../src/import/values.ts'
 import type { JsonObject, JsonValue } from '../api/types.ts'
 import { isObject, valueText } from './filters.ts'
 
@@ -78,7 +78,7 @@ function valueIn({ name, type, text }: AttributeRow): JsonValue {
     if (/^(?:true|false)$/i.test(trimmed)) return trimmed.toLowerCase() === 'true'
     throw new Error(`${name} is not true or false: ${shortened(text)}`)
   }
-  if (type === 'date and time') return { $date: momentOf(name, trimmed) }
+  if (type === 'date and time') return { $date: dateOf(name, trimmed) }
   if (type === 'location') {
     const parts = trimmed.split(/\s*,\s*/)
     if (parts.length !== 2)
@@ -103,9 +103,9 @@ function numberOf(name: string, text: string): number {
  *
  * @throws Error that names the attribute
  */
-export function momentOf(name: string, text: string): string {
-  const moment = momentIn(text)
-  if (moment !== undefined) return formatDateTime(moment)
+export function dateOf(name: string, text: string): string {
+  const date = dateIn(text)
+  if (date !== undefined) return formatDateTime(date)
   throw new Error(`${name} is not a date and time such as 2026-01-31T12:00:00Z: ${shortened(text)}`)
 }
 

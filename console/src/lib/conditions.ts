@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '../api/types.ts'
-import { type AttributeType, momentOf, typeOf } from './attribute-rows.ts'
+import { type AttributeType, dateOf, typeOf } from './attribute-rows.ts'
 import { isTest, pathsOf, valueAt } from './filters.ts'
 
 /** What the form adds to a filter. It converts typed text to the type that the attribute has in the points shown. */
@@ -125,7 +125,7 @@ function operandOf(path: string, text: string, type: AttributeType | undefined):
       if (/^(?:true|false)$/i.test(text)) return text.toLowerCase() === 'true'
       throw new Error(`${path} is true or false${text === '' ? '' : `, not ${text}`}.`)
     case 'date and time':
-      return { $date: momentOf(path, text) }
+      return { $date: dateOf(path, text) }
     case 'location':
       throw new Error(`${path} holds locations: write the filter as JSON, with $near or $box.`)
     default:
@@ -135,7 +135,7 @@ function operandOf(path: string, text: string, type: AttributeType | undefined):
 
 /** The value of a text whose type is not known: a timestamp or a JSON scalar if it looks like one. */
 function guessed(path: string, text: string): JsonValue {
-  if (/^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d|$)/.test(text)) return { $date: momentOf(path, text) }
+  if (/^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d|$)/.test(text)) return { $date: dateOf(path, text) }
   return /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/.test(text)
     ? (JSON.parse(text) as JsonValue)
     : text

@@ -126,7 +126,7 @@ const typeTexts: Readonly<Record<ValueType, string>> = {
   text: 'text',
   number: 'number',
   boolean: 'true or false',
-  moment: 'date and time',
+  date: 'date and time',
 }
 
 /** Selects which other columns to store as attributes, and their types. */
