@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { X509Certificate } from 'node:crypto'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +11,7 @@ import { createLogger } from '../src/base/log.ts'
 import { createGrpcClient, type GrpcClientOptions, type VectorClient } from '../src/client/index.ts'
 import { ServerCertificate } from '../src/server/certificate.ts'
 import { type CertificateFiles, TestAuthority } from './support/certificates.ts'
-import { run } from './support/process.ts'
+import { run, temporaryDirectory } from './support/process.ts'
 import { apiKey, startServedBy, startTestService, type TestService } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -225,5 +226,56 @@ describe('a gRPC client over TLS', { skip: !hasOpenssl && 'openssl not installed
     const mixed = await run(['query', '--vector', '[1]', '--http', 'http://127.0.0.1:1', '--tls'])
     assert.equal(mixed.code, 2)
     assert.match(mixed.stderr, /--tls is for gRPC: over HTTP give an https:\/\/ address/)
+  })
+})
+
+describe('vicinal tls self-signed', () => {
+  it('makes a certificate with which the service speaks TLS, and that clients can trust', async () => {
+    await using folder = await temporaryDirectory()
+    const directory = join(folder.path, 'certs')
+    const made = await run([
+      'tls',
+      'self-signed',
+      directory,
+      '--name',
+      'localhost',
+      '127.0.0.1',
+      'fe80::1.2.3.4',
+    ])
+    assert.equal(made.code, 0, made.stderr)
+    const crt = join(directory, 'server', 'tls.crt')
+    const certificate = new X509Certificate(readFileSync(crt))
+    assert.equal(
+      certificate.subjectAltName,
+      'DNS:localhost, IP Address:127.0.0.1, IP Address:FE80:0:0:0:0:0:102:304',
+    )
+    assert.ok(certificate.verify(certificate.publicKey))
+    assert.equal(statSync(join(directory, 'server', 'tls.key')).mode & 0o777, 0o600)
+    await using service = await startTestService({ CERTS_DIR: directory })
+    const { grpcAddress, httpAddress } = service.service
+    assert.equal((await get(service, { ca: readFileSync(crt) })).status, 200)
+    const asked = ['query', '--vector', '[1]', '--api-key', apiKey, '--ca-file', crt]
+    for (const address of [
+      ['--grpc', `127.0.0.1:${grpcAddress.port}`],
+      ['--http', `https://localhost:${httpAddress!.port}`],
+    ]) {
+      const { code, stderr } = await run([...asked, ...address])
+      assert.equal(code, 0, stderr)
+    }
+  })
+
+  it('keeps a certificate that is there, and refuses what is no name', async () => {
+    await using folder = await temporaryDirectory()
+    const make = async (...more: string[]): Promise<number> =>
+      (await run(['tls', 'self-signed', folder.path, ...more])).code!
+    assert.equal(await make('--name', 'not a name'), 2)
+    assert.equal(await make(), 0)
+    const path = join(folder.path, 'server', 'tls.crt')
+    const first = readFileSync(path, 'utf8')
+    assert.equal(await make(), 2)
+    assert.equal(readFileSync(path, 'utf8'), first)
+    assert.equal(await make('--force', '--days', '2'), 0)
+    const { validToDate } = new X509Certificate(readFileSync(path))
+    assert.ok(validToDate.getTime() - Date.now() < 3 * 86_400_000)
   })
 })

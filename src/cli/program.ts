@@ -106,6 +106,22 @@ function createProgram(environment: Environment): Command {
       (await import('./size.ts')).showSize(words, { ...options, ...readConfig(environment, {}) }),
     )
   program
+    .command('tls')
+    .summary('make a certificate to try TLS with')
+    .description('make certificates')
+    .command('self-signed')
+    .summary('make a certificate to try TLS with')
+    .description('make a key and a certificate that it signs itself, in a directory for CERTS_DIR')
+    .argument('<directory>')
+    .option('--name <names...>', 'host names and addresses by which clients call the service', [
+      'localhost',
+      '127.0.0.1',
+      '::1',
+    ])
+    .option('--days <n>', 'how long it is valid', whole, 365)
+    .option('--force', 'replace those that there are')
+    .action(async (directory, options) => (await import('./tls.ts')).writeSelfSigned(directory, options))
+  program
     .command('doctor')
     .summary('check all data of a stopped service')
     .description('check every checksum, id and link of the stored data; the service must not be running')
