@@ -193,16 +193,23 @@ export interface SearchResults {
 export type SearchPlan = Pick<Profile, 'plan' | 'reason'>
 
 /** The requested values of one hit. `payload.attributes` are the selected attributes. */
-export interface HitDetails {
+export interface HitDetails extends OrUndefined<HitFigures> {
   readonly payload?: Payload | undefined
   readonly vector?: Float32Array | undefined
-  readonly version?: number | undefined
-  /** 0..1, of a search by words. */
-  readonly score?: number | undefined
-  /** The BM25 score of the words. */
-  readonly words?: number | undefined
-  readonly highlight?: readonly Highlight[] | undefined
 }
+
+/** What a hit has beside its point: JSON, messages and clients have all of it under the same names. */
+export interface HitFigures {
+  /** Grows with every change of the point. */
+  readonly version?: number
+  /** 0..1, of a search by words; larger is better. */
+  readonly score?: number
+  /** The BM25 score of the words. */
+  readonly words?: number
+  readonly highlight?: readonly Highlight[]
+}
+
+type OrUndefined<Fields> = { readonly [Name in keyof Fields]: Fields[Name] | undefined }
 
 /** A part of a text in which the words of a query are. */
 export interface Highlight {

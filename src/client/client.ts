@@ -4,7 +4,7 @@ import type {
   WordLanguageChoice,
 } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
-import type { ContentType, Highlight, Metric, OnConflict, Profile } from '../base/point.ts'
+import type { ContentType, Highlight, HitFigures, Metric, OnConflict, Profile } from '../base/point.ts'
 import type { EvaluatedPoints } from '../base/relevance.ts'
 import type { SettingSource } from '../base/setting-info.ts'
 import type { BulkOptions, CallOptions, InsertOptions } from './calls.ts'
@@ -100,17 +100,11 @@ export interface DetailedQuery extends Query {
 export type { Highlight }
 
 /** A point that was found, with those fields that the call asked for. */
-export interface Hit {
+export interface Hit extends HitFigures {
   readonly id: string
   readonly distance?: number
   readonly payload?: Partial<StoredPayload>
   readonly vector?: Float32Array
-  readonly version?: number
-  /** 0..1, of a search by words; larger is better. */
-  readonly score?: number
-  /** The BM25 score of the words. */
-  readonly words?: number
-  readonly highlight?: readonly Highlight[]
 }
 
 export interface SearchAnswer {

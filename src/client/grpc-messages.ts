@@ -6,17 +6,15 @@ import { filterMessage as messageOf } from '../messages/filters.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
-import { profileOf } from '../messages/points.ts'
+import { hitOf as hitIn, profileOf } from '../messages/points.ts'
 import type { Encoded } from '../messages/reader.ts'
 import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
-import { copyOf, vectorIn } from '../messages/vectors.ts'
 import type { Init } from '../messages/writer.ts'
 import type {
   Changed,
   CollectionInfo,
   EvaluationQuery,
   FacetCount,
-  Highlight,
   Hit,
   Include,
   NewCollection,
@@ -213,26 +211,9 @@ export function foundOf(message: Encoded<messages.SearchResponse>): Found {
   }
 }
 
-function highlightOf(message: Encoded<messages.Hit>): Highlight[] {
-  return Array.from(message.items('highlight'), (each) => {
-    const { path, parts } = each.read()
-    return { path, parts }
-  })
-}
-
 /** A point of a list or a hit, with those fields that the call asked for. */
 export function hitOf(message: Encoded<messages.Hit> | Encoded<messages.Point>): Hit {
-  const { id, payload, vector, ...others } = message.read()
-  const { highlight: _, ...numbers } = others as typeof others & { readonly highlight?: unknown }
-  const highlight = 'highlight' in others ? highlightOf(message as Encoded<messages.Hit>) : []
-  const given = Object.entries(numbers).filter(([, value]) => value !== undefined)
-  return {
-    id: id === undefined ? '' : idIn(id),
-    ...(payload === undefined ? {} : { payload: payloadOf(payload) }),
-    ...(vector === undefined ? {} : { vector: vectorIn(vector, copyOf) }),
-    ...(highlight.length === 0 ? {} : { highlight }),
-    ...Object.fromEntries(given.map(([name, value]) => [name, Number(value)])),
-  }
+  return { id: '', ...hitIn(message, payloadOf) }
 }
 
 /** A whole point. */

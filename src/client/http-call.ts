@@ -14,7 +14,7 @@ import {
   Session,
   tlsFault,
 } from './calls.ts'
-import type { Highlight, Hit, StoredPayload } from './client.ts'
+import type { Hit, StoredPayload } from './client.ts'
 import { attributeJson, attributesFromJson, dateIn, dateText } from './values.ts'
 
 /** The address of an HTTP service, and the credentials for it. */
@@ -185,15 +185,9 @@ export interface PayloadAnswer {
   readonly expires_at?: string
 }
 
-export interface HitAnswer {
-  readonly id: string
-  readonly distance?: number
+export interface HitAnswer extends Omit<Hit, 'payload' | 'vector'> {
   readonly payload?: PayloadAnswer
   readonly vector?: readonly number[]
-  readonly version?: number
-  readonly score?: number
-  readonly words?: number
-  readonly highlight?: readonly Highlight[]
 }
 
 export function payloadOf({ content_type, content, attributes, expires_at }: PayloadAnswer): StoredPayload {

@@ -2,7 +2,9 @@ import {
   conflictRules,
   contentTypes,
   distanceMetrics,
+  type Highlight,
   type HitDetails,
+  type HitFigures,
   type NewPoint,
   type Patch,
   type Payload,
@@ -69,19 +71,46 @@ function payloadOf(message: Encoded<messages.Payload>): Payload {
   }
 }
 
-/** The message of what a hit, or a point of a list, has in addition to its id. */
 /** The fields of a hit or a point that were asked for, for callers and for nodes. */
-export function detailsMessage({ payload, vector, version }: HitDetails): Init<messages.Hit> {
-  return { payload: payload && payloadMessage(payload), vector: vector && { values: vector }, version }
+export function detailsMessage({ payload, vector, ...figures }: HitDetails): Init<messages.Hit> {
+  return { ...figures, payload: payload && payloadMessage(payload), vector: vector && { values: vector } }
 }
 
-export function detailsOf(message: Encoded<messages.Hit> | Encoded<messages.Point>): HitDetails {
-  const { payload, vector, version } = message.read()
+/** Reads a hit or a point with those fields that the message has. @param payloadIn reads the payload */
+export function hitOf<StoredPayload>(
+  message: Encoded<messages.Hit> | Encoded<messages.Point>,
+  payloadIn: (message: Encoded<messages.Payload>) => StoredPayload,
+): {
+  readonly id?: string
+  readonly distance?: number
+  readonly payload?: StoredPayload
+  readonly vector?: Float32Array
+} & HitFigures {
+  const { id, payload, vector, ...others } = message.read()
+  const { highlight: _, ...numbers } = others as typeof others & { readonly highlight?: unknown }
+  const highlight = 'highlight' in others ? highlightOf(message as Encoded<messages.Hit>) : []
+  const given = Object.entries(numbers).filter(([, value]) => value !== undefined)
   return {
-    payload: payload && payloadOf(payload),
-    vector: vector && vectorIn(vector, copyOf),
-    version: version === undefined ? undefined : Number(version),
+    ...(id === undefined ? {} : { id: idIn(id) }),
+    ...(payload === undefined ? {} : { payload: payloadIn(payload) }),
+    ...(vector === undefined ? {} : { vector: vectorIn(vector, copyOf) }),
+    ...(highlight.length === 0 ? {} : { highlight }),
+    ...Object.fromEntries(given.map(([name, value]) => [name, Number(value)])),
   }
+}
+
+function highlightOf(message: Encoded<messages.Hit>): Highlight[] {
+  return Array.from(message.items('highlight'), (each) => {
+    const { path, parts } = each.read()
+    return { path, parts }
+  })
+}
+
+/** The hit or the point of another node. */
+export function detailsOf(
+  message: Encoded<messages.Hit> | Encoded<messages.Point>,
+): HitDetails & { readonly id?: string } {
+  return hitOf(message, payloadOf)
 }
 
 /** The change of a patch to points that no longer expire. */

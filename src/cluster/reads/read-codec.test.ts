@@ -73,7 +73,7 @@ describe('questions between nodes', () => {
 describe('answers between nodes', () => {
   it('are pages', () => {
     const page = {
-      points: [{ id: ids[0], payload, vector: undefined, version: 7 }],
+      points: [{ id: ids[0], payload, version: 7 }],
       orders: [5],
       nextCursor: cursorAfter(5),
       knownBelow: 65_536,
@@ -91,7 +91,7 @@ describe('answers between nodes', () => {
       ids: IdLists.of([[ids[0], ids[1]], [], [ids[1]]]),
       distances: Float64Array.of(0, 0.5, -1),
       sequences: Float64Array.of(1, 2, 2 ** 53 - 1),
-      details: [[hit, { payload: undefined, vector: undefined, version: 0 }], [], undefined],
+      details: [[hit, { version: 0 }], [], undefined],
       profiles: [undefined, { ...plan, ...numbers }, undefined],
       plans: [plan, undefined, plan],
     }

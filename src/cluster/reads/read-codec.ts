@@ -42,7 +42,7 @@ import {
   queryOf,
 } from '../../messages/points.ts'
 import { Encoded, type Fields } from '../../messages/reader.ts'
-import { attributeOf, idIn, idMessage, valueMessage } from '../../messages/values.ts'
+import { attributeOf, idMessage, valueMessage } from '../../messages/values.ts'
 import { bytesOfIds, bytesOfNumbers, copiesOf, idsOf, numbersOf } from '../../messages/vectors.ts'
 import { encode, type Init, type MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, FacetCount, ListPage, ListQuery } from '../../points/database.ts'
@@ -157,14 +157,13 @@ export function* changeOf(
 
 export function writePoint(writer: MessageWriter, point: Point | undefined): void {
   if (point === undefined) return
-  const value = { id: idMessage(point.id), ...detailsMessage(point) }
+  const { id, ...details } = point
+  const value = { id: idMessage(id), ...detailsMessage(details) }
   writer.write(ReadAnswerSchema, { answer: { case: 'get', value } })
 }
 
 export function pointOf(message: Encoded<messages.Point>): Point {
-  const { id } = message.read()
-  const { payload, vector, version } = detailsOf(message)
-  return { id: idIn(id!), payload: payload!, vector: vector!, version: version! }
+  return detailsOf(message) as Point
 }
 
 export function* writePage(writer: MessageWriter, page: OrderedPage): Steps {
@@ -190,7 +189,7 @@ export function* pageOf(
   for (const item of page!.items('points')) {
     const details = detailsOf(item)
     room?.add(detailBytes(details))
-    points.push({ id: idIn(item.read().id!), ...details })
+    points.push(details as ListPage['points'][number])
     yield
   }
   const { nextCursor } = page!.read()

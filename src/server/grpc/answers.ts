@@ -103,7 +103,7 @@ function pointMessage(
   value: string,
   { payload, ...others }: HitDetails,
   include: Include,
-): Init<messages.Point> {
+): Init<messages.Hit> {
   return { ...detailsMessage(others), id: idMessage(value), payload: payloadOf(payload, include) }
 }
 
@@ -222,10 +222,9 @@ function* responseSteps(
   const [start, end] = [ids.startOf(query), ids.endOf(query)]
   for (let number = end - 1; include !== undefined && number >= start; number -= 1) {
     const found = details[query]?.[number - start] ?? {}
-    const hit: Init<messages.Hit> = pointMessage(idFromBytes(ids.bytes, number * idBytes), found, include)
+    const hit = pointMessage(idFromBytes(ids.bytes, number * idBytes), found, include)
     const distance = include.distance ? distances[number]! : undefined
-    const { score, words, highlight } = found
-    writer.item(messages.SearchResponseSchema.field.hits, { ...hit, distance, score, words, highlight })
+    writer.item(messages.SearchResponseSchema.field.hits, { ...hit, distance })
     checkSize(writer)
     yield
   }

@@ -103,9 +103,9 @@ function* hitSteps(
 
 function* listSteps({ include, page }: ListAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
   const json = new JsonText('{"points":[', room)
-  for (const [index, point] of page.points.entries()) {
-    const parts = detailsJson(point, include)
-    if (json.add(`${index > 0 ? ',' : ''}{"id":"${point.id}"${parts}}`)) yield
+  for (const [index, { id, ...details }] of page.points.entries()) {
+    const parts = detailsJson(details, include)
+    if (json.add(`${index > 0 ? ',' : ''}{"id":"${id}"${parts}}`)) yield
   }
   const { nextCursor } = page
   json.add(nextCursor === undefined ? ']}' : `],"next_cursor":${JSON.stringify(nextCursor)}}`)
@@ -114,15 +114,14 @@ function* listSteps({ include, page }: ListAnswer, room: AnswerRoom | undefined)
 
 /** The fields that were asked for, which follow the id; each is preceded by a comma. */
 function detailsJson(details: HitDetails, include: Include): string {
-  const { payload, vector, version, score, words, highlight } = details
+  const { payload, vector, ...figures } = details
   let json = ''
-  if (score !== undefined) json += `,"score":${score}`
-  if (words !== undefined) json += `,"words":${words}`
   if (include.payload) json += payload === undefined ? '' : `,"payload":${payloadJson(payload)}`
   else if (include.attributes !== undefined) json += `,"payload":${attributesAlone(payload)}`
   if (vector !== undefined) json += `,"vector":${jsonNumbers(vector)}`
-  if (version !== undefined) json += `,"version":${version}`
-  if (highlight !== undefined) json += `,"highlight":${JSON.stringify(highlight)}`
+  for (const [name, figure] of Object.entries(figures)) {
+    if (figure !== undefined) json += `,"${name}":${JSON.stringify(figure)}`
+  }
   return json
 }
 
