@@ -10,20 +10,14 @@ import { lostIn, lostLogMessage, MeasuredLog, type SharedDocuments, shortIdOf } 
 import { placeOf } from './log/founding.ts'
 import { type NatsCluster, openNatsCluster } from './log/nats-cluster.ts'
 import { ClusterView, logServerNotes } from './membership/cluster-view.ts'
-import {
-  type Announcement,
-  checkSettings,
-  decidingSettings,
-  Membership,
-  settingsFault,
-} from './membership/membership.ts'
+import { type Announcement, checkDimension, dimensionFault, Membership } from './membership/membership.ts'
 import { removeMember, setMemberState, setReplicas } from './membership/ownership.ts'
 import { type MemberState, readTopology, toJson } from './membership/topology.ts'
 import { type NodeEvent, next } from './node-state.ts'
 import { twinMessage, untilNameIsFree } from './pings.ts'
 import { NodeRequests } from './requests.ts'
 import { type ClusterFigures, type ClusterServiceOptions, ServiceStatus } from './service-status.ts'
-import { ServiceParts } from './transfer/partition-mover.ts'
+import { PartitionMover } from './transfer/partition-mover.ts'
 import { fetchReplica } from './transfer/replica-fetch.ts'
 import { isNoOutage, pause, untilAnswered, Waiters } from './waiting.ts'
 
@@ -63,7 +57,7 @@ export class ClusterService {
   #data: ServedData | undefined
   #membership: Membership | undefined
   #requests: NodeRequests | undefined
-  #parts: ServiceParts | undefined
+  #parts: PartitionMover | undefined
   #memberState: MemberState | undefined
   #running: Promise<void> | undefined
   #watching: Promise<void> | undefined
@@ -74,8 +68,8 @@ export class ClusterService {
   #generation = 0
   /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
   #lost: { readonly why: string; readonly position: number } | undefined
-  /** How the settings of another node differ from those of this one, when that was reported. */
-  #settingsFault: string | undefined
+  /** How the dimension of another node differs from that of this one, when that was reported. */
+  #dimensionFault: string | undefined
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -93,7 +87,7 @@ export class ClusterService {
       lostLog: this.#lostLog,
       position: this.position,
       fetches: this.#fetches,
-      settings: this.#data === undefined ? {} : decidingSettings(this.#data),
+      data: this.#data,
     }))
   }
 
@@ -238,7 +232,7 @@ export class ClusterService {
       messageBytesMax: Math.max(messageFactor * maxRequestBytes, messageBytesMin),
     })
     this.#requests = peers
-    this.#parts = new ServiceParts({
+    this.#parts = new PartitionMover({
       self: node,
       view: this.#view,
       documents,
@@ -286,7 +280,7 @@ export class ClusterService {
     const describe = (): Announcement => this.#status.announcement
     const { signal } = this.#stop
     const logger = this.#logger
-    await this.#answered(() => checkSettings({ documents, node, describe, logger, signal, announcementMs }))
+    await this.#answered(() => checkDimension({ documents, node, describe, logger, signal, announcementMs }))
     this.#membership = await this.#answered(() =>
       Membership.join({
         documents,
@@ -305,7 +299,7 @@ export class ClusterService {
   }
 
   /**
-   * Looks at the cluster about once a second: what other nodes announce, whether their settings differ, and whether
+   * Looks at the cluster about once a second: what other nodes announce, whether their dimensions differ, and whether
    * only other nodes have noticed that the log is lost. Resolves soon after this service is stopped.
    */
   async #watch(): Promise<void> {
@@ -315,9 +309,9 @@ export class ClusterService {
     while (!signal.aborted) {
       const log = this.#log!
       await view.refresh(log, this.#membership)
-      const fault = settingsFault(self, decidingSettings(this.#data!), view.announced)
-      if (fault !== undefined && fault !== this.#settingsFault) this.#logger.error(fault)
-      this.#settingsFault = fault
+      const fault = dimensionFault(self, this.#status.announcement, view.announced)
+      if (fault !== undefined && fault !== this.#dimensionFault) this.#logger.error(fault)
+      this.#dimensionFault = fault
       await this.#replaceAway()
       const { run = this.#status.run } = view.announced.get(self) ?? {}
       if (run !== this.#status.run && !this.#hasTwin) this.#logger.error(twinMessage(self))

@@ -7,8 +7,8 @@ import type { LocalStatus } from './cluster-node-options.ts'
 import { type MeasuredLog, shortIdOf } from './log/commit-log.ts'
 import type { NatsCluster, NatsClusterOptions, openNatsCluster } from './log/nats-cluster.ts'
 import { type ClusterView, logStatus, nodeStatuses, partitionsStatus } from './membership/cluster-view.ts'
-import type { Announcement, DecidingSettings, Membership } from './membership/membership.ts'
-import type { ServiceParts } from './transfer/partition-mover.ts'
+import { type Announcement, dimensionNote, type Membership } from './membership/membership.ts'
+import type { PartitionMover } from './transfer/partition-mover.ts'
 
 /** What a service has and does now. Whatever does not exist is undefined. */
 interface ServiceState {
@@ -16,7 +16,7 @@ interface ServiceState {
   readonly nats: NatsCluster | undefined
   readonly log: MeasuredLog | undefined
   readonly membership: Membership | undefined
-  readonly parts: ServiceParts | undefined
+  readonly parts: PartitionMover | undefined
   readonly state: NodeState
   /** Why this node does not serve, where its `ClusterNode` does not report the reason. */
   readonly reason: string | undefined
@@ -28,7 +28,7 @@ interface ServiceState {
   readonly position: number
   /** How often everything was fetched from another node. */
   readonly fetches: number
-  readonly settings: DecidingSettings
+  readonly data: Parameters<typeof dimensionNote>[0] | undefined
 }
 
 /** What a service reports about itself: to operators, in metrics and to other nodes. */
@@ -114,7 +114,7 @@ export class ServiceStatus {
   /** For other nodes. */
   get announcement(): Announcement {
     const { zone, address } = this.#options
-    const { node, log, settings, state } = this.#now()
+    const { node, log, data, state } = this.#now()
     const { position } = node?.status ?? beginning
     return {
       zone,
@@ -127,7 +127,7 @@ export class ServiceStatus {
       isReady: this.notReady === undefined,
       serves: this.notServing === undefined,
       position,
-      settings,
+      dimension: data && dimensionNote(data),
     }
   }
 

@@ -127,11 +127,11 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     )
   })
 
-  it('refuse a node with another value of a setting that decides what is stored', async () => {
-    const environment = { ...environmentOf(servers, 'c'), maxIdempotencyKeys: 5 }
+  it('refuse a node with another dimension', async () => {
+    const environment = { ...environmentOf(servers, 'c'), dimension: 5 }
     await assert.rejects(
       startTestService(environment),
-      /MAX_IDEMPOTENCY_KEYS is 5 on node c and 1000000 on node [ab]: .*stop all nodes first/,
+      /DIMENSION is 5 on node c and 2 on node [ab]: .*stop all nodes first/,
     )
     const [left] = nodes as [TestService]
     await until(async () => (await statusOf(left)).nodes.every(({ name }) => name !== 'c'))

@@ -7,7 +7,7 @@ import { createLogger } from '../../src/base/log.ts'
 import { PartitionSet, partitionCount } from '../../src/base/partitions.ts'
 import { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
-import type { ServiceParts } from '../../src/cluster/transfer/partition-mover.ts'
+import type { PartitionMover } from '../../src/cluster/transfer/partition-mover.ts'
 import { CollectionSet } from '../../src/collections/collection-set.ts'
 import { startEngine } from '../../src/collections/engine.ts'
 import type { Loaded } from '../../src/collections/served-data.ts'
@@ -55,7 +55,7 @@ export interface NodeSetup {
   /** Absent: the node has all points, and asks no other. */
   readonly sharding?: Sharding | undefined
   /** Alternative to `sharding`: called at each start. */
-  readonly shardingOf?: ServiceParts['shardingOf'] | undefined
+  readonly shardingOf?: PartitionMover['shardingOf'] | undefined
   /** Dimension of all vectors; absent: set by the first insertion. */
   readonly dimension?: number | undefined
   /** How often the node stores how far it has applied the log; default: every 20 ms. */

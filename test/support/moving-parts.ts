@@ -5,7 +5,7 @@ import { type Announcement, Membership } from '../../src/cluster/membership/memb
 import { movesOf, setMemberState, surplusOf } from '../../src/cluster/membership/ownership.ts'
 import { readTopology, type Topology } from '../../src/cluster/membership/topology.ts'
 import type { Peers } from '../../src/cluster/requests.ts'
-import { ServiceParts } from '../../src/cluster/transfer/partition-mover.ts'
+import { PartitionMover } from '../../src/cluster/transfer/partition-mover.ts'
 import { pause } from '../../src/cluster/waiting.ts'
 import type { RunningNode, SimulatedNode } from './cluster-nodes.ts'
 import type { SharedMemoryDocuments } from './memory-log.ts'
@@ -25,7 +25,7 @@ export interface MovingPartsOptions {
 export class MovingParts {
   readonly #options: MovingPartsOptions
   readonly #view: ClusterView
-  readonly #parts: ServiceParts
+  readonly #parts: PartitionMover
   #membership: Membership | undefined
   #running: RunningNode | undefined
   #stop = new AbortController()
@@ -35,7 +35,7 @@ export class MovingParts {
     this.#options = options
     const { name: self, documents, peers } = options
     this.#view = new ClusterView(self)
-    this.#parts = new ServiceParts({
+    this.#parts = new PartitionMover({
       self,
       view: this.#view,
       documents: documents.connect(),
@@ -47,7 +47,7 @@ export class MovingParts {
   }
 
   /** Adds the node to the topology and returns the partitions that it holds. */
-  readonly sharding: ServiceParts['shardingOf'] = async (main) => {
+  readonly sharding: PartitionMover['shardingOf'] = async (main) => {
     const { name: node, replicas, documents } = this.#options
     this.#membership ??= await Membership.join({
       documents: documents.connect(),

@@ -3,14 +3,7 @@ import { describe, it } from 'node:test'
 import { SharedMemoryDocuments } from '../../../test/support/memory-log.ts'
 import { until } from '../../../test/support/until.ts'
 import { createLogger } from '../../base/log.ts'
-import {
-  type Announcement,
-  checkSettings,
-  type DecidingSettings,
-  decidingSettings,
-  Membership,
-  settingsFault,
-} from './membership.ts'
+import { type Announcement, checkDimension, dimensionFault, dimensionNote, Membership } from './membership.ts'
 import { removeMember, setMemberState } from './ownership.ts'
 import { fromJson, memberOf, toJson } from './topology.ts'
 
@@ -95,53 +88,34 @@ function cluster() {
   }
 }
 
-describe('settings that decide about records', () => {
-  const limits = (value: number): DecidingSettings => ({ MAX_IDEMPOTENCY_KEYS: { value } })
-  const dimension = (value: number | null, isLogged = false): DecidingSettings => ({
-    DIMENSION: { value, isLogged },
-  })
-  const faultOf = (own: DecidingSettings, other?: DecidingSettings) =>
-    settingsFault('a', own, new Map([['b', other === undefined ? {} : { settings: other }]]))
+describe('the dimension of nodes', () => {
+  const dimension = (value: number | null, isLogged = false) => ({ dimension: { value, isLogged } })
+  const faultOf = (own: Pick<Announcement, 'dimension'>, other: Pick<Announcement, 'dimension'>) =>
+    dimensionFault(
+      'a',
+      own,
+      new Map([
+        ['a', dimension(99)],
+        ['b', other],
+      ] as const),
+    )
 
-  it('must be the same on all nodes', () => {
-    assert.equal(faultOf(limits(5), limits(5)), undefined)
+  it('must be the same on all, unless a node without one gets it from the log', () => {
     assert.equal(
-      faultOf(limits(5), limits(6)),
-      'MAX_IDEMPOTENCY_KEYS is 5 on node a and 6 on node b: nodes with different values would store different points',
+      faultOf(dimension(3), dimension(null)),
+      'DIMENSION is 3 on node a and not set on node b: they would store different points',
     )
-    const all = new Map([
-      ['a', { settings: limits(6) }],
-      ['b', { settings: limits(5) }],
-      ['c', { settings: limits(7) }],
-    ])
-    assert.match(settingsFault('a', limits(5), all) ?? '', /and 7 on node c/)
-  })
-
-  it('are not compared with those that a node of another version does not announce', () => {
-    assert.equal(faultOf(limits(5)), undefined)
-    assert.equal(faultOf(limits(5), dimension(3)), undefined)
-    assert.equal(faultOf(limits(5), { constructor: { value: 6 } }), undefined)
-  })
-
-  it('include the dimension, unless a node without one gets it from the log', () => {
-    assert.match(
-      faultOf(dimension(3), dimension(null)) ?? '',
-      /DIMENSION is 3 on node a and not set on node b/,
-    )
-    assert.match(
-      faultOf(dimension(null), dimension(3)) ?? '',
-      /DIMENSION is not set on node a and 3 on node b/,
-    )
+    assert.match(faultOf(dimension(null), dimension(3)) ?? '', /is not set on node a and 3 on node b/)
     assert.equal(faultOf(dimension(3, true), dimension(null)), undefined)
     assert.equal(faultOf(dimension(null), dimension(3, true)), undefined)
     assert.match(faultOf(dimension(4), dimension(3, true)) ?? '', /4 on node a and 3 on node b/)
     assert.equal(faultOf(dimension(null), dimension(null)), undefined)
   })
 
-  it('are those of the data directory, as far as it is open', () => {
-    const storeOptions = { dataDir: '/data', logger, maxIdempotencyKeys: 7, maxIdempotencyBytes: 8 }
-    const closed = decidingSettings({ opened: undefined, storeOptions })
-    assert.deepEqual(closed, { MAX_IDEMPOTENCY_KEYS: { value: 7 }, MAX_IDEMPOTENCY_BYTES: { value: 8 } })
+  it('is not compared while the data of a node are not open', () => {
+    assert.equal(dimensionNote({ opened: undefined }), undefined)
+    assert.equal(faultOf(dimension(3), {}), undefined)
+    assert.equal(faultOf({}, dimension(3)), undefined)
   })
 })
 
@@ -156,10 +130,10 @@ describe('a node that starts', () => {
     serves: false,
     answers: false,
     generation: 0,
-    settings: { MAX_IDEMPOTENCY_KEYS: { value } },
+    dimension: { value, isLogged: false },
   })
   const check = (shared: SharedMemoryDocuments, node: string, value: number, stop = new AbortController()) =>
-    checkSettings({
+    checkDimension({
       documents: shared.connect(),
       node,
       logger,
@@ -168,12 +142,12 @@ describe('a node that starts', () => {
       describe: () => announcementOf(value),
     })
 
-  it('is refused when its settings differ from those of a running node, and says how to change them', async () => {
+  it('is refused when its dimension differs from that of a running node, and says how to change it', async () => {
     const shared = new SharedMemoryDocuments({ announcementMs: 1e9 })
     await shared.connect().announce('b', toJson(announcementOf(6)))
     await assert.rejects(
       check(shared, 'a', 5),
-      /MAX_IDEMPOTENCY_KEYS is 5 on node a and 6 on node b: .*to change it, stop all nodes first$/,
+      /DIMENSION is 5 on node a and 6 on node b: .*to change it, stop all nodes first$/,
     )
     await check(shared, 'a', 6)
   })
@@ -190,10 +164,10 @@ describe('a node that starts', () => {
     assert.ok(outcomes.some(({ status }) => status === 'rejected'))
     const said = await shared.connect().announced()
     assert.deepEqual(
-      [...said].map(([node, value]) => [node, fromJson<Announcement>(value).settings]),
+      [...said].map(([node, value]) => [node, fromJson<Announcement>(value).dimension]),
       [
-        ['a', announcementOf(5).settings],
-        ['b', announcementOf(6).settings],
+        ['a', announcementOf(5).dimension],
+        ['b', announcementOf(6).dimension],
       ],
     )
   })

@@ -16,7 +16,7 @@ import {
 } from './topology.ts'
 
 /** What a node announces about itself, again and again. */
-export interface Announcement extends Omit<Member, 'state'>, SettingsNote {
+export interface Announcement extends Omit<Member, 'state'> {
   /** Differs between the processes that have run as this node. */
   readonly run?: string
   readonly version: string
@@ -32,6 +32,7 @@ export interface Announcement extends Omit<Member, 'state'>, SettingsNote {
   readonly takesFrom?: string
   /** All records up to here are applied. */
   readonly position: number
+  readonly dimension?: DimensionNote | undefined
   /** The short id of the log, if the node knows that it is lost: other nodes have to stop, too. */
   readonly lostLog?: string
 }
@@ -124,65 +125,45 @@ export class Membership {
   }
 }
 
-/**
- * The settings that decide what a record of the log changes, by name. Nodes with different values would store different
- * points, and nobody could tell which ones are right.
- */
-export type DecidingSettings = Readonly<Record<string, DecidingSetting>>
-
-interface DecidingSetting {
+/** The `DIMENSION` of a node's default collection. */
+interface DimensionNote {
   /** Null: not set. */
   readonly value: number | null
   /** Whether a node that has not set it gets this value from the log. */
-  readonly isLogged?: boolean
+  readonly isLogged: boolean
 }
 
-/** The part of a node's announcement that is about its settings. Nodes of earlier versions announce none. */
-interface SettingsNote {
-  readonly settings?: DecidingSettings
+/** What a node announces about its dimension; undefined while its data are not open. */
+export function dimensionNote({ opened }: Pick<ServedData, 'opened'>): DimensionNote | undefined {
+  const { main } = opened ?? {}
+  return main && { value: main.dimension ?? null, isLogged: main.sequence > 0 }
 }
 
-/** The settings of this node. While its data are not open, those that they decide are left out. */
-export function decidingSettings(data: Pick<ServedData, 'opened' | 'storeOptions'>): DecidingSettings {
-  const { maxIdempotencyKeys = null, maxIdempotencyBytes = null } = data.storeOptions
-  const { main } = data.opened ?? {}
-  return {
-    MAX_IDEMPOTENCY_KEYS: { value: maxIdempotencyKeys },
-    MAX_IDEMPOTENCY_BYTES: { value: maxIdempotencyBytes },
-    ...(main && { DIMENSION: { value: main.dimension ?? null, isLogged: main.sequence > 0 } }),
-  }
-}
+type Dimension = Pick<Announcement, 'dimension'>
 
-/** The first setting that two nodes have different values of; undefined: none. A name that one lacks is not compared. */
-function differenceBetween(own: DecidingSettings, other: DecidingSettings): string | undefined {
-  return Object.keys(own).find((name) => {
-    const [here, there] = [own[name], Object.hasOwn(other, name) ? other[name] : undefined]
-    if (here === undefined || there === undefined || here.value === there.value) return false
-    const isLogged = here.value === null ? there.isLogged : there.value === null && here.isLogged
-    return isLogged !== true
-  })
-}
-
-/** Says how the settings of a node differ from those of other nodes; undefined: they do not. */
-export function settingsFault(
+/**
+ * Says how the dimension of a node differs from that of another one; undefined: it does not. It decides which points are
+ * refused, and nobody could tell afterwards which node was right.
+ */
+export function dimensionFault(
   node: string,
-  own: DecidingSettings,
-  announced: ReadonlyMap<string, SettingsNote>,
+  { dimension: own }: Dimension,
+  announced: ReadonlyMap<string, Dimension>,
 ): string | undefined {
-  for (const [name, { settings = {} }] of announced) {
-    const setting = name === node ? undefined : differenceBetween(own, settings)
-    if (setting === undefined) continue
-    const [here, there] = [own[setting]!, settings[setting]!].map(({ value }) => value ?? 'not set')
-    return `${setting} is ${here} on node ${node} and ${there} on node ${name}: nodes with different values would store different points`
+  for (const [name, { dimension: other }] of announced) {
+    if (name === node || own === undefined || other === undefined || own.value === other.value) continue
+    if (own.value === null ? other.isLogged : other.value === null && own.isLogged) continue
+    const [here, there] = [own, other].map(({ value }) => value ?? 'not set')
+    return `DIMENSION is ${here} on node ${node} and ${there} on node ${name}: they would store different points`
   }
   return undefined
 }
 
-interface SettingsCheck {
+interface DimensionCheck {
   readonly documents: SharedDocuments
   readonly node: string
   /** What the node announces. */
-  readonly describe: () => SettingsNote
+  readonly describe: () => Dimension
   readonly logger: Logger
   readonly signal: AbortSignal
   /** How long the announcement of a node remains after it has stopped. */
@@ -190,18 +171,18 @@ interface SettingsCheck {
 }
 
 /**
- * Compares the settings of a node that starts with those of the running nodes. Of nodes that start at the same time, at
+ * Compares the dimension of a node that starts with that of the running nodes. Of nodes that start at the same time, at
  * least one notices the difference, because each of them announces itself first.
  *
- * @throws Error that names the setting, its values, and what to do
+ * @throws Error that names the values, and what to do
  */
-export async function checkSettings(check: SettingsCheck): Promise<void> {
+export async function checkDimension(check: DimensionCheck): Promise<void> {
   const { documents, node, describe, logger, signal, announcementMs = 5_000 } = check
   const untilMs = performance.now() + announcementMs + 1_000
   for (let attempt = 1; ; attempt += 1) {
     const own = describe()
     await documents.announce(node, toJson(own))
-    const fault = settingsFault(node, own.settings ?? {}, await announcedIn<SettingsNote>(documents))
+    const fault = dimensionFault(node, own, await announcedIn<Dimension>(documents))
     if (fault === undefined || signal.aborted) return
     if (performance.now() >= untilMs)
       throw new Error(`${fault}. Set it alike; to change it, stop all nodes first`)

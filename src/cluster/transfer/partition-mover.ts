@@ -31,7 +31,10 @@ interface PartitionMoverOptions {
   readonly documents: SharedDocuments
   readonly peers: Peers
   readonly logger: Logger
-  readonly signal: AbortSignal
+  /** Pause between two checks of the topology; short in tests. */
+  readonly moveMs?: number | undefined
+  /** Pause after a failed move; short in tests. */
+  readonly againMs?: number | undefined
 }
 
 /** A move to a node. */
@@ -41,7 +44,8 @@ interface Moving {
 }
 
 /**
- * Makes a node hold the partitions that it should hold, one step at a time:
+ * Makes the node of a service hold the partitions that it should hold: those of its directory at first, and then those
+ * of the topology, one step at a time:
  *
  *   should hold it, does not         ─> copies it from an owner
  *   should hold it, holds it         ─> enters itself as an owner, once another node has reached it
@@ -51,178 +55,20 @@ interface Moving {
  * Each node does this for itself. The topology records the owners; it changes by compare-and-set only. A node that
  * dies in between continues from what it finds.
  */
-class PartitionMover {
+export class PartitionMover {
   readonly #options: PartitionMoverOptions
   /** The generation of the topology since which this node is no owner, by partition. */
   readonly #gone = new Map<number, number>()
   #moving: Moving | undefined
+  #moves: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
 
   constructor(options: PartitionMoverOptions) {
     this.#options = options
   }
 
-  /** The current move; undefined: none. */
-  get moving(): Moving | undefined {
-    return this.#moving
-  }
-
-  /**
-   * Does one step.
-   *
-   * @returns whether more can be done immediately
-   * @throws DatabaseError when another node or the log servers do not answer: it is tried again later
-   */
-  async step(node: MovingNode): Promise<boolean> {
-    // While the log is lost, nothing moves: the next log begins with what each node holds.
-    if (node.lostLog !== undefined) return false
-    await this.#settle(node, this.#options.view.topology.ownership)
-    await this.#drop(node)
-    return await this.#take(node)
-  }
-
-  /** Makes the topology match what this node holds. */
-  async #settle(node: MovingNode, before: Ownership): Promise<void> {
-    const { documents, view, self } = this.#options
-    const change = (ownership: Ownership): Ownership => this.#settled(ownership, node.held)
-    const after = change(before)
-    if (after === before) return
-    await this.#checkReached(before, after)
-    const topology = await changeTopology(documents, (each) => withOwnership(each, change))
-    view.noteTopology(topology)
-    const { owners } = topology.ownership
-    for (let partition = 0; partition < partitionCount; partition += 1) {
-      if (!owners[partition]!.includes(self) && before.owners[partition]!.includes(self)) {
-        this.#gone.set(partition, topology.generation)
-      }
-    }
-  }
-
-  /** An owner that nobody reaches would leave its partitions without an answer. */
-  async #checkReached({ owners: before }: Ownership, { owners: after }: Ownership): Promise<void> {
-    const { self, view, peers, signal } = this.#options
-    const isEntering = after.some((each, at) => each.includes(self) && !before[at]!.includes(self))
-    const others = [...view.announced.keys()].filter((each) => each !== self && view.canBeAsked(each))
-    if (isEntering && others.length > 0) await checkReached(others, peers, signal)
-  }
-
-  #settled(before: Ownership, held: PartitionSet): Ownership {
-    const { self } = this.#options
-    const wanted = ownersIn(before.ring)
-    let ownership = before
-    for (let partition = 0; partition < partitionCount; partition += 1) {
-      const isWanted = wanted[partition]!.includes(self)
-      const isOwner = before.owners[partition]!.includes(self)
-      if (isWanted && !isOwner && held.has(partition)) ownership = withOwner(ownership, partition, self)
-      if (!isWanted && isOwner && wanted[partition]!.every((each) => this.#answers(each))) {
-        ownership = withoutOwner(ownership, partition, self) ?? ownership
-      }
-    }
-    return ownership
-  }
-
-  async #drop(node: MovingNode): Promise<void> {
-    const { view, self, signal, logger } = this.#options
-    const { generation, ownership } = view.topology
-    const { ring, owners } = ownership
-    const wanted = ownersIn(ring)
-    const seen = this.#seenByAll()
-    const gone = new PartitionSet()
-    for (const partition of node.held) {
-      if (wanted[partition]!.includes(self) || owners[partition]!.includes(self)) {
-        this.#gone.delete(partition)
-        continue
-      }
-      // After a restart, the generation is not known.
-      const since = this.#gone.get(partition) ?? generation
-      this.#gone.set(partition, since)
-      if (seen >= since) gone.add(partition)
-    }
-    if (gone.size === 0) return
-    await node.dropPartitions(gone, signal)
-    for (const partition of gone) this.#gone.delete(partition)
-    logger.info({ partitions: gone.size }, 'dropped partitions that other nodes hold now')
-  }
-
-  /** Copies some of the partitions that this node should hold from one node that holds them. */
-  async #take(node: MovingNode): Promise<boolean> {
-    const { view, self, signal, logger } = this.#options
-    const { ownership } = view.topology
-    const wanted = ownersIn(ownership.ring)
-    const sources = new Map<string, PartitionSet>()
-    for (let partition = 0; partition < partitionCount; partition += 1) {
-      if (node.held.has(partition) || !wanted[partition]!.includes(self)) continue
-      const from = ownership.owners[partition]!.filter((each) => each !== self && this.#answers(each))
-      if (from.length === 0) continue
-      const source = from[partition % from.length]!
-      const some = sources.get(source) ?? new PartitionSet()
-      if (some.size < partitionsAtOnce) some.add(partition)
-      sources.set(source, some)
-    }
-    const [first] = [...sources].sort(([, one], [, other]) => other.size - one.size)
-    if (first === undefined) return false
-    const [from, partitions] = first
-    this.#moving = { from, partitions: partitions.size }
-    try {
-      await node.takePartitions(partitions, from, signal)
-      logger.info({ from, partitions: partitions.size }, 'copied partitions from another node')
-    } finally {
-      this.#moving = undefined
-    }
-    return true
-  }
-
-  /** Whether a node answers and applies the log. */
-  #answers(node: string): boolean {
-    const { view, self } = this.#options
-    const said = view.announced.get(node)
-    return node === self || (said?.answers === true && said.lostLog === undefined)
-  }
-
-  /** The generation of the topology that all live nodes have seen. */
-  #seenByAll(): number {
-    const { view, self } = this.#options
-    const known = [...view.announced].flatMap(([name, { generation = 0 }]) =>
-      name === self ? [] : [generation],
-    )
-    return Math.min(view.topology.generation, ...known)
-  }
-}
-
-function withOwnership(topology: Topology, change: (ownership: Ownership) => Ownership): Topology {
-  const ownership = change(topology.ownership)
-  if (ownership === topology.ownership) return topology
-  return { ...topology, generation: topology.generation + 1, ownership }
-}
-
-/** The limit lets other nodes use the first partitions before the last ones have arrived. */
-const partitionsAtOnce = 32
-
-interface ServicePartsOptions {
-  /** This node. */
-  readonly self: string
-  readonly view: ClusterView
-  readonly documents: SharedDocuments
-  readonly peers: Peers
-  readonly logger: Logger
-  /** Pause between two checks of the topology; short in tests. */
-  readonly moveMs?: number | undefined
-  /** Pause after a failed move; short in tests. */
-  readonly againMs?: number | undefined
-}
-
-/** Gives the node of a service its partitions: those of its directory at first, and then those of the topology. */
-export class ServiceParts {
-  readonly #options: ServicePartsOptions
-  #mover: PartitionMover | undefined
-  #moves: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
-
-  constructor(options: ServicePartsOptions) {
-    this.#options = options
-  }
-
   /** The current move to this node; undefined: none. */
   get moving(): Moving | undefined {
-    return this.#mover?.moving
+    return this.#moving
   }
 
   /** How many partitions this node should hold in addition to those that it holds. */
@@ -286,12 +132,11 @@ export class ServiceParts {
   /** Moves partitions to and from the node as the topology says; resolves soon after the signal aborts. */
   async move(node: MovingNode, signal: AbortSignal): Promise<void> {
     const { logger, moveMs = usualMoveMs, againMs = usualAgainMs } = this.#options
-    const mover = new PartitionMover({ ...this.#options, signal })
-    this.#mover = mover
+    this.#gone.clear()
     let isFailing = false
     while (!signal.aborted) {
       try {
-        const isBusy = await mover.step(node)
+        const isBusy = await this.#step(node, signal)
         isFailing = false
         if (isBusy) continue
       } catch (err) {
@@ -304,7 +149,140 @@ export class ServiceParts {
       await pause(moveMs, signal)
     }
   }
+
+  /**
+   * Does one step.
+   *
+   * @returns whether more can be done immediately
+   * @throws DatabaseError when another node or the log servers do not answer: it is tried again later
+   */
+  async #step(node: MovingNode, signal: AbortSignal): Promise<boolean> {
+    // While the log is lost, nothing moves: the next log begins with what each node holds.
+    if (node.lostLog !== undefined) return false
+    await this.#settle(node, this.#options.view.topology.ownership, signal)
+    await this.#drop(node, signal)
+    return await this.#take(node, signal)
+  }
+
+  /** Makes the topology match what this node holds. */
+  async #settle(node: MovingNode, before: Ownership, signal: AbortSignal): Promise<void> {
+    const { documents, view, self } = this.#options
+    const change = (ownership: Ownership): Ownership => this.#settled(ownership, node.held)
+    const after = change(before)
+    if (after === before) return
+    await this.#checkReached(before, after, signal)
+    const topology = await changeTopology(documents, (each) => withOwnership(each, change))
+    view.noteTopology(topology)
+    const { owners } = topology.ownership
+    for (let partition = 0; partition < partitionCount; partition += 1) {
+      if (!owners[partition]!.includes(self) && before.owners[partition]!.includes(self)) {
+        this.#gone.set(partition, topology.generation)
+      }
+    }
+  }
+
+  /** An owner that nobody reaches would leave its partitions without an answer. */
+  async #checkReached(
+    { owners: before }: Ownership,
+    { owners: after }: Ownership,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { self, view, peers } = this.#options
+    const isEntering = after.some((each, at) => each.includes(self) && !before[at]!.includes(self))
+    const others = [...view.announced.keys()].filter((each) => each !== self && view.canBeAsked(each))
+    if (isEntering && others.length > 0) await checkReached(others, peers, signal)
+  }
+
+  #settled(before: Ownership, held: PartitionSet): Ownership {
+    const { self } = this.#options
+    const wanted = ownersIn(before.ring)
+    let ownership = before
+    for (let partition = 0; partition < partitionCount; partition += 1) {
+      const isWanted = wanted[partition]!.includes(self)
+      const isOwner = before.owners[partition]!.includes(self)
+      if (isWanted && !isOwner && held.has(partition)) ownership = withOwner(ownership, partition, self)
+      if (!isWanted && isOwner && wanted[partition]!.every((each) => this.#answers(each))) {
+        ownership = withoutOwner(ownership, partition, self) ?? ownership
+      }
+    }
+    return ownership
+  }
+
+  async #drop(node: MovingNode, signal: AbortSignal): Promise<void> {
+    const { view, self, logger } = this.#options
+    const { generation, ownership } = view.topology
+    const { ring, owners } = ownership
+    const wanted = ownersIn(ring)
+    const seen = this.#seenByAll()
+    const gone = new PartitionSet()
+    for (const partition of node.held) {
+      if (wanted[partition]!.includes(self) || owners[partition]!.includes(self)) {
+        this.#gone.delete(partition)
+        continue
+      }
+      // After a restart, the generation is not known.
+      const since = this.#gone.get(partition) ?? generation
+      this.#gone.set(partition, since)
+      if (seen >= since) gone.add(partition)
+    }
+    if (gone.size === 0) return
+    await node.dropPartitions(gone, signal)
+    for (const partition of gone) this.#gone.delete(partition)
+    logger.info({ partitions: gone.size }, 'dropped partitions that other nodes hold now')
+  }
+
+  /** Copies some of the partitions that this node should hold from one node that holds them. */
+  async #take(node: MovingNode, signal: AbortSignal): Promise<boolean> {
+    const { view, self, logger } = this.#options
+    const { ownership } = view.topology
+    const wanted = ownersIn(ownership.ring)
+    const sources = new Map<string, PartitionSet>()
+    for (let partition = 0; partition < partitionCount; partition += 1) {
+      if (node.held.has(partition) || !wanted[partition]!.includes(self)) continue
+      const from = ownership.owners[partition]!.filter((each) => each !== self && this.#answers(each))
+      if (from.length === 0) continue
+      const source = from[partition % from.length]!
+      const some = sources.get(source) ?? new PartitionSet()
+      if (some.size < partitionsAtOnce) some.add(partition)
+      sources.set(source, some)
+    }
+    const [first] = [...sources].sort(([, one], [, other]) => other.size - one.size)
+    if (first === undefined) return false
+    const [from, partitions] = first
+    this.#moving = { from, partitions: partitions.size }
+    try {
+      await node.takePartitions(partitions, from, signal)
+      logger.info({ from, partitions: partitions.size }, 'copied partitions from another node')
+    } finally {
+      this.#moving = undefined
+    }
+    return true
+  }
+
+  /** Whether a node answers and applies the log. */
+  #answers(node: string): boolean {
+    const { view, self } = this.#options
+    const said = view.announced.get(node)
+    return node === self || (said?.answers === true && said.lostLog === undefined)
+  }
+
+  /** The generation of the topology that all live nodes have seen. */
+  #seenByAll(): number {
+    const { view, self } = this.#options
+    const known = [...view.announced].flatMap(([name, { generation = 0 }]) =>
+      name === self ? [] : [generation],
+    )
+    return Math.min(view.topology.generation, ...known)
+  }
 }
 
+function withOwnership(topology: Topology, change: (ownership: Ownership) => Ownership): Topology {
+  const ownership = change(topology.ownership)
+  if (ownership === topology.ownership) return topology
+  return { ...topology, generation: topology.generation + 1, ownership }
+}
+
+/** The limit lets other nodes use the first partitions before the last ones have arrived. */
+const partitionsAtOnce = 32
 const usualMoveMs = 250
 const usualAgainMs = 1_000
