@@ -297,30 +297,31 @@ describe('nodes of a cluster', () => {
   })
 
   it('answer a write while an earlier record of another collection is still being applied', async () => {
-    await withNodes(1, async ([a]) => {
-      const { node, main } = a!.up
-      await node.collections.put('docs', {
-        dimension: undefined,
-        hnsw: { m: undefined, efConstruction: undefined },
-      })
-      using docs = await node.collections.lease('docs')
-      let isSlowDone = false
-      let slow: Promise<unknown>
-      {
-        using waiting = new WaitingRecords([main])
-        slow = node.database.insert([point('slow')]).then(() => {
-          isSlowDone = true
-        })
-        await waiting.has(main)
-        const { ids } = await docs.database.insert([point('fast')])
-        assert.equal((await docs.database.get(ids[0]!))?.payload.content, 'fast')
-        assert.equal(isSlowDone, false)
-        // Reads of `session` still wait for everything before it.
-        await assert.rejects(node.admit({ consistency: 'session' }, AbortSignal.timeout(20)))
-      }
-      await slow
-      await node.admit({ consistency: 'session' })
+    const [log, documents] = [new SharedMemoryLog(), new SharedMemoryDocuments({ announcementMs: 1e9 })]
+    // A comparison of the other collection would wait for its record.
+    await using only = new SimulatedNode({ name: 'only', log, documents, auditMs: 1e9 })
+    const { node, main } = await only.start()
+    await node.collections.put('docs', {
+      dimension: undefined,
+      hnsw: { m: undefined, efConstruction: undefined },
     })
+    using docs = await node.collections.lease('docs')
+    let isSlowDone = false
+    let slow: Promise<unknown>
+    {
+      using waiting = new WaitingRecords([main])
+      slow = node.database.insert([point('slow')]).then(() => {
+        isSlowDone = true
+      })
+      await waiting.has(main)
+      const { ids } = await docs.database.insert([point('fast')])
+      assert.equal((await docs.database.get(ids[0]!))?.payload.content, 'fast')
+      assert.equal(isSlowDone, false)
+      // Reads of `session` still wait for everything before it.
+      await assert.rejects(node.admit({ consistency: 'session' }, AbortSignal.timeout(20)))
+    }
+    await slow
+    await node.admit({ consistency: 'session' })
   })
 
   it('change by filter the points that match when the log record is applied', async () => {

@@ -98,13 +98,13 @@ describe('a snapshot of several nodes', () => {
     assert.ok(seen.size > 6, `${seen.size} rounds were seen`)
   })
 
-  it('asks another owner instead of a node that does not hold its log', async () => {
+  it('asks another owner instead of a node that has no snapshot', async () => {
     await using all = await started({ nodes: 3, replicas: 2 })
     await all.nodes[0]!.up.node.database.insert(pointsOf(1))
     const asked: string[] = []
     for (const name of all.names) {
       all.before.set(name, async (method) => {
-        if (method !== 'snapshotHold') return
+        if (method !== 'snapshotPart') return
         asked.push(name)
         if (asked.length === 1) throw new DatabaseError('not_ready', 'not now')
       })

@@ -58,15 +58,10 @@ interface ClusterWrites {
   /**
    * A snapshot of a collection made by several nodes; undefined when this node holds all of its points.
    *
-   * @param position the log position that the snapshot must include
    * @throws DatabaseError with which a node refuses the snapshot; `not_ready` when no live node holds some of the
    *   points
    */
-  snapshotOf(
-    collection: string,
-    position: number,
-    signal: AbortSignal | undefined,
-  ): Promise<PointsSnapshot | undefined>
+  snapshotOf(collection: string, signal: AbortSignal | undefined): Promise<PointsSnapshot | undefined>
 }
 
 /** This node's copy of a collection. */
@@ -217,7 +212,7 @@ export class ClusterDatabase implements Database {
   }
 
   async snapshot(signal?: AbortSignal): Promise<PointsSnapshot> {
-    const merged = await this.#writes.snapshotOf(this.#local.name, this.#position, signal)
+    const merged = await this.#writes.snapshotOf(this.#local.name, signal)
     return merged ?? this.#collection.snapshot()
   }
 

@@ -28,9 +28,7 @@ export interface ClusterNodeOptions {
   readonly timeoutMs: number
   /** How long other nodes are asked for statistics and counts of collections; long in tests. */
   readonly statsMs?: number | undefined
-  /** How long other nodes are asked to hold their log for a snapshot; long in tests. */
-  readonly holdMs?: number | undefined
-  /** How long this node's log may be held for a move of partitions or for a snapshot; long in tests. */
+  /** How long this node's log may be held for a move of partitions; long in tests. */
   readonly logHoldMs?: number | undefined
   /** Pause before a retry; short in tests. */
   readonly retryMs?: number | undefined

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
@@ -17,7 +18,7 @@ import { LogLost, lostIn, shortIdOf } from './log/commit-log.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './log/founding.ts'
 import { Publisher } from './log/publisher.ts'
 import { writtenBytesMax } from './log/records.ts'
-import type { ClusterRequest } from './log/request-codec.ts'
+import type { ClusterRequest, NodeDigest } from './log/request-codec.ts'
 import type { Announcement } from './membership/membership.ts'
 import { fromJson } from './membership/topology.ts'
 import { NodeShards } from './node-shards.ts'
@@ -25,7 +26,7 @@ import { Outcomes, uncertain } from './outcomes.ts'
 import { readHandlers } from './reads/peer-reads.ts'
 import { collectionPointsHandler, type ScatteredReads } from './reads/scattered-reads.ts'
 import type { PeerHandler, PeerHandlers } from './requests.ts'
-import { SnapshotPartSender } from './transfer/cluster-snapshot.ts'
+import { type Cut, SnapshotPartSender } from './transfer/cluster-snapshot.ts'
 import { PartitionMoves } from './transfer/partition-moves.ts'
 import { PointsSender } from './transfer/points-stream.ts'
 import { isNoOutage, untilAnswered } from './waiting.ts'
@@ -93,10 +94,10 @@ export class ClusterNode {
       onAcknowledge: options.onAcknowledge,
     })
     this.#audits = new Audits({
-      documents: options.documents,
       node: name,
       logger: options.logger,
-      ...(options.auditMs === undefined ? {} : { waitMs: options.auditMs }),
+      othersWith: (partition) =>
+        this.#shards.placement.owners(partition).filter((each) => each !== name).length,
       onMinority: (reason) => {
         this.#doubt = reason
         this.#unusable.resolve(reason)
@@ -112,7 +113,6 @@ export class ClusterNode {
       ...options.sharding,
       self: name,
       statsMs: options.statsMs,
-      holdMs: options.holdMs,
     })
     this.writes = new Writes({
       self: name,
@@ -195,19 +195,22 @@ export class ClusterNode {
       retryMs: this.#options.retryMs ?? retryMs,
       onApply: this.#options.onApply,
       held: () => this.#part,
-      onAudit: (...finding) => {
+      onAudit: (collection, position, digest) => {
         chores.noteAudit()
         // Audits from before the start were compared long ago, and a collection can be ahead of them.
-        if (this.#isCaughtUp) void this.#audits.add(...finding, this.#part)
+        if (this.#isCaughtUp)
+          this.#audit(collection, { node: this.#options.name, position, digest, held: this.held })
       },
+      onCut: (...cut) => this.#snapshotSender!.cut(...cut),
+      onDigest: (collection, found) => this.#audits.compare(collection, found),
       isAppliedElsewhere: (position) => this.#isAppliedElsewhere(position),
       onFailure: (error) => this.#fail(error),
     })
     // Before anything is applied, so that a program without cluster support never opens the data of a replica.
     await main.replica.mark()
     const { last } = await untilAnswered(() => log.bounds(), attempt)
-    this.#applier.start()
     this.#moves = this.#movesOf(this.#applier, main, set)
+    this.#applier.start()
     this.#moves.start()
     this.#working = chores.run()
     this.#applier.waitFor(last, this.#stop.signal).then(
@@ -290,15 +293,16 @@ export class ClusterNode {
     return this.#shards.readsOf({ node: this, collection, local, position })
   }
 
-  async snapshotOf(
-    name: string,
-    position: number,
-    signal: AbortSignal | undefined,
-  ): Promise<PointsSnapshot | undefined> {
+  async snapshotOf(name: string, signal: AbortSignal | undefined): Promise<PointsSnapshot | undefined> {
     if (this.#snapshotSender === undefined) return undefined
     const { name: collection } = this.#started.collections.get(name)
-    const asOf = Math.max(position, this.position)
-    return await this.#shards.snapshotOf({ collection, position: asOf, signal, sender: this.#snapshotSender })
+    const cut = async (nodes: readonly string[]): Promise<Cut> => {
+      if (this.lostLog !== undefined) return { token: '', position: this.position }
+      const token = randomUUID()
+      const { position } = await this.#publisher.submit({ kind: 'cut', token, nodes }, { collection, signal })
+      return { token, position }
+    }
+    return await this.#shards.snapshotOf({ collection, cut, signal, sender: this.#snapshotSender })
   }
 
   /** The handlers that answer other nodes. */
@@ -406,7 +410,11 @@ export class ClusterNode {
     const { partitions, peers } = this.#shards
     const { logger, logHoldMs } = this.#options
     const senderOptions = { partitions, set, applier, logHoldMs }
-    this.#snapshotSender = new SnapshotPartSender(senderOptions)
+    this.#snapshotSender = new SnapshotPartSender({
+      ...senderOptions,
+      self: this.#options.name,
+      isLogLost: () => this.lostLog !== undefined,
+    })
     const points = new PointsSender({
       ...senderOptions,
       logId: this.#logId,
@@ -426,8 +434,16 @@ export class ClusterNode {
     await this.#applier?.close()
     await this.#moves?.ended()
     await this.#working
-    await this.#audits.close()
     this.#outcomes.end(uncertain(this.#stop.signal.reason))
+  }
+
+  /** Tells the others what this node holds of a collection, and compares it with what they tell. */
+  #audit(collection: string, own: NodeDigest): void {
+    this.#audits.add(collection, own)
+    const { signal } = this.#stop
+    this.#publisher.submit({ kind: 'digest', ...own }, { collection, signal }).catch((err: unknown) => {
+      if (!signal.aborted) this.#options.logger.warn({ err }, 'the replicas could not be compared')
+    })
   }
 
   get #started(): Parts {

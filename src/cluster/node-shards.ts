@@ -29,7 +29,6 @@ interface NodeShardsOptions extends Sharding {
   /** This node. */
   readonly self: string
   readonly statsMs?: number | undefined
-  readonly holdMs?: number | undefined
 }
 
 /** Where the partitions are, and the reads that need other nodes. Main thread only. */
@@ -109,14 +108,14 @@ export class NodeShards {
 
   /** Makes a snapshot of a collection together with other nodes; undefined while this node holds all of it. */
   async snapshotOf(
-    asked: Pick<MergedSnapshotOptions, 'collection' | 'position' | 'signal' | 'sender'>,
+    asked: Pick<MergedSnapshotOptions, 'collection' | 'cut' | 'signal' | 'sender'>,
   ): Promise<MergedSnapshot | undefined> {
-    const { self, peers, holdMs } = this.#options
+    const { self, peers } = this.#options
     const placement = this.placement
     if (placement.isWhole) return undefined
     const all = PartitionSet.all()
     const cover = (avoid: ReadonlySet<string>): Promise<readonly CoverPart[]> =>
       foundParts(() => placement.cover(all, avoid), asked.signal)
-    return await openMergedSnapshot({ ...asked, self, peers, cover, holdMs })
+    return await openMergedSnapshot({ ...asked, self, peers, cover })
   }
 }

@@ -33,7 +33,7 @@ import { unlessAborted } from './waiting.ts'
 /** The operations that nodes ask each other for. */
 export type PeerOperation =
   | ('search' | 'get' | 'list' | 'count' | 'facets' | 'plan' | 'stats' | 'collectionPoints')
-  | ('points' | 'pointsHeld' | 'snapshotHold' | 'snapshotPart' | 'snapshotRelease')
+  | ('points' | 'pointsHeld' | 'snapshotPart')
   | ('write' | 'applied' | 'found' | 'ping')
 
 /** No process answers for a node: it has got nothing of the request. */

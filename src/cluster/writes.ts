@@ -1,8 +1,14 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { cancellation, DatabaseError, lacksRoom, reasonIn } from '../base/errors.ts'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
-import { AppliedSchema, WriteSchema, type Written, WrittenSchema } from '../messages/generated/cluster_pb.js'
+import {
+  AppliedSchema,
+  type InsertedPoints,
+  WriteSchema,
+  type Written,
+  WrittenSchema,
+} from '../messages/generated/cluster_pb.js'
 import type { Inserted } from '../points/database.ts'
 import {
   type ChangedByPartition,
@@ -24,7 +30,7 @@ import {
 } from './joint-inserts.ts'
 import type { BatchToAppend, Publisher } from './log/publisher.ts'
 import { partitionsOf } from './log/request-codec.ts'
-import { type Ended, uncertain } from './outcomes.ts'
+import { type Ended, type Outcome, uncertain } from './outcomes.ts'
 import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
 import { foundParts, type Question, type Scatter } from './reads/scatter.ts'
 import { NodeAbsent, type PeerCall, type PeerHandler, type PeerOperation, type Peers } from './requests.ts'
@@ -257,7 +263,7 @@ export class Writes {
     late.catch(() => {})
     try {
       const answer = peers.ask(node, 'write', toBinary(WriteSchema, message), { signal, timeoutMs })
-      return endedOf(request, fromBinary(WrittenSchema, await Promise.race([answer, late])))
+      return endedOf(fromBinary(WrittenSchema, await Promise.race([answer, late])))
     } finally {
       stop.abort()
     }
@@ -393,34 +399,51 @@ function writtenOf(ended: Ended): Written {
     const { reason, message: error } = ended.error
     return create(WrittenSchema, { ...head, reason, error })
   }
-  const { result } = ended
-  if (result instanceof Map) return create(WrittenSchema, { ...head, value: JSON.stringify([...result]) })
-  if (typeof result !== 'object' || !('ids' in result))
-    return create(WrittenSchema, { ...head, value: JSON.stringify(result ?? null) })
+  return create(WrittenSchema, { ...head, result: resultMessage(ended.result) })
+}
+
+function resultMessage(
+  result: Extract<Outcome, { readonly result: unknown }>['result'],
+): NonNullable<MessageInitShape<typeof WrittenSchema>['result']> {
+  if (result instanceof Map) return { case: 'each', value: { counts: Object.fromEntries(result) } }
+  if (typeof result === 'boolean') return { case: 'removed', value: result }
+  if (typeof result !== 'object') return { case: undefined }
+  if ('version' in result) return { case: 'changed', value: { ...result, version: BigInt(result.version) } }
+  if (!('ids' in result)) return { case: undefined }
   const ids = Buffer.concat(result.ids.map((id) => (id === null ? noId : idToBytes(id))))
-  const errors = result.errors.map(({ index, error: { reason, message } }) => ({ index, reason, message }))
-  return create(WrittenSchema, { ...head, ids, value: JSON.stringify(errors) })
+  const refused = result.errors.map(({ index, error: { reason, message: error } }) => ({
+    index,
+    reason,
+    error,
+  }))
+  return { case: 'inserted', value: { ids, refused } }
 }
 
-function endedOf(request: LoggedRequest, written: Written): Ended {
-  const held = written.held.length === 0 ? undefined : new PartitionSet(written.held)
-  const head = { position: Number(written.position), held }
-  if (written.reason !== '') return { ...head, error: errorOf(written.reason, written.error) }
-  const value = JSON.parse(written.value) as unknown
-  if (value === null) return { ...head, result: undefined }
-  if (request.kind === 'each') return { ...head, result: new Map(value as [number, number][]) }
-  if (request.kind !== 'insert') return { ...head, result: value as LoggedResult }
-  return { ...head, result: insertedOf(written.ids, value as WrittenError[]) }
+function endedOf({ position, held: bytes, reason, error, result }: Written): Ended {
+  const held = bytes.length === 0 ? undefined : new PartitionSet(bytes)
+  const head = { position: Number(position), held }
+  return reason === '' ? { ...head, result: resultIn(result) } : { ...head, error: errorOf(reason, error) }
 }
 
-interface WrittenError {
-  readonly index: number
-  readonly reason: string
-  readonly message: string
+function resultIn(result: Written['result']): LoggedResult | undefined {
+  switch (result.case) {
+    case 'inserted':
+      return insertedOf(result.value)
+    case 'changed': {
+      const { version, created } = result.value
+      return { version: Number(version), ...(created === undefined ? {} : { created }) }
+    }
+    case 'removed':
+      return result.value
+    case 'each':
+      return new Map(Object.entries(result.value.counts).map(([each, count]) => [Number(each), count]))
+    case undefined:
+      return undefined
+  }
 }
 
-function insertedOf(bytes: Uint8Array, refused: readonly WrittenError[]): Inserted {
-  const errors = refused.map(({ index, reason, message }) => ({ index, error: errorOf(reason, message) }))
+function insertedOf({ ids: bytes, refused }: InsertedPoints): Inserted {
+  const errors = refused.map(({ index, reason, error }) => ({ index, error: errorOf(reason, error) }))
   const without = new Set(refused.map(({ index }) => index))
   const ids = Array.from({ length: bytes.length / idBytes }, (_, at) =>
     without.has(at) ? null : idFromBytes(bytes, at * idBytes),

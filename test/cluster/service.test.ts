@@ -128,7 +128,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
   })
 
   it('refuse a node with another dimension', async () => {
-    const environment = { ...environmentOf(servers, 'c'), dimension: 5 }
+    const environment = { ...environmentOf(servers, 'c'), DIMENSION: '5' }
     await assert.rejects(
       startTestService(environment),
       /DIMENSION is 5 on node c and 2 on node [ab]: .*stop all nodes first/,

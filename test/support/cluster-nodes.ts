@@ -149,7 +149,6 @@ export class SimulatedNode implements AsyncDisposable {
       sharding: parts,
       // All nodes share one event loop.
       statsMs: 60_000,
-      holdMs: 60_000,
       logHoldMs: 300_000,
       timeoutMs,
       retryMs: 5,

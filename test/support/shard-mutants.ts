@@ -1,8 +1,8 @@
-import { fromBinary, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import { decodeRequest } from '../../src/cluster/log/request-codec.ts'
 import type { PeerHandler } from '../../src/cluster/requests.ts'
-import { WriteSchema, WrittenSchema } from '../../src/messages/generated/cluster_pb.js'
+import { ChangedPointSchema, WriteSchema, WrittenSchema } from '../../src/messages/generated/cluster_pb.js'
 import { type Mutant, wrongAnswer } from './cluster-mutants.ts'
 
 /** Like `clusterMutants`, for nodes that have a part of the points each. */
@@ -50,8 +50,8 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
         const written = fromBinary(WrittenSchema, await (answer(body, call) as Promise<Uint8Array>))
         const { request } = decodeRequest(fromBinary(WriteSchema, body).payload)
         if (request.kind !== 'put') return toBinary(WrittenSchema, written)
-        const value = JSON.stringify({ version: 65_536, created: true })
-        return toBinary(WrittenSchema, { ...written, value })
+        const value = create(ChangedPointSchema, { version: 65_536n, created: true })
+        return toBinary(WrittenSchema, { ...written, result: { case: 'changed', value } })
       })
     },
   },

@@ -4,6 +4,7 @@ import type { Logger } from '../../base/log.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
+import type { CollectionLease } from '../../collections/open-collections.ts'
 import { damageIn } from '../../storage/files/data-directory.ts'
 import { isDecided, type LoggedRequest, type Stamp } from '../../write/requests.ts'
 import type { Outcome, Outcomes } from '../outcomes.ts'
@@ -12,7 +13,13 @@ import { type CommitLog, type LogEntry, LogGap, LogLost, lostIn, lostLogMessage 
 import { type LogPlace, NeedsReplica } from './founding.ts'
 import { isLongAgo, RecentChanges } from './recent-changes.ts'
 import { type Batch, DamagedRecord, RecordAssembler, UnknownRecord } from './records.ts'
-import { type ClusterRequest, concerns, decodeInTurns } from './request-codec.ts'
+import {
+  type ClusterRequest,
+  concerns,
+  decodeInTurns,
+  type NodeDigest,
+  type SnapshotCut,
+} from './request-codec.ts'
 
 export interface ApplierOptions {
   readonly log: CommitLog
@@ -34,6 +41,10 @@ export interface ApplierOptions {
   readonly held?: (() => PartitionSet | undefined) | undefined
   /** Called at an audit record with the digest of its collection: see `PartitionDigest`. */
   readonly onAudit: (collection: string, position: number, digest: Uint8Array) => void
+  /** Called at the record of a cut with its collection, which has applied everything before it. Closes the lease. */
+  readonly onCut: (collection: string, cut: SnapshotCut, lease: CollectionLease) => void
+  /** Called with what a node has held of a collection. */
+  readonly onDigest: (collection: string, found: NodeDigest) => void
   /** Whether another node that others can copy from has applied the record at a position. */
   readonly isAppliedElsewhere: (position: number) => Promise<boolean>
   /** Called when the node cannot continue without outside help. */
@@ -273,7 +284,17 @@ export class Applier {
       case 'barrier':
         return async () => ({ result: undefined })
       case 'audit':
-        return await this.#audit(batch.collection, place.position)
+        return await this.#between(batch.collection, place.position, (lease) => {
+          using _ = lease
+          this.#options.onAudit(batch.collection, place.position, lease.database.replica.digest)
+        })
+      case 'cut':
+        return await this.#between(batch.collection, place.position, (lease) =>
+          this.#options.onCut(batch.collection, request, lease),
+        )
+      case 'digest':
+        this.#options.onDigest(batch.collection, request)
+        return async () => ({ result: undefined })
       case 'create':
       case 'drop':
       case 'aliases': {
@@ -351,15 +372,22 @@ export class Applier {
     return (kind === 'insert' || kind === 'put') && this.#options.set.lacksDimension(name)
   }
 
-  /** Resolves before any later record starts, so the digest is that of the record's position. */
-  async #audit(name: string, position: number): Promise<() => Promise<Outcome>> {
+  /**
+   * Looks at a collection between two records: everything before is applied, and no later record starts meanwhile.
+   *
+   * @param look closes the lease
+   */
+  async #between(
+    name: string,
+    position: number,
+    look: (lease: CollectionLease) => void,
+  ): Promise<() => Promise<Outcome>> {
     await this.waitFor(position - 1, this.#stop.signal)
     const leased = await outcomeOf(async () => await this.#options.set.lease(name))
     if ('error' in leased) return async () => leased
-    using lease = leased.result
-    const { replica } = lease.database
-    // After a restart a collection can be ahead: its digest is then not that of this position.
-    if (replica.position < position) this.#options.onAudit(name, position, replica.digest)
+    // After a restart a collection can be ahead: it is then not that of this position.
+    if (leased.result.database.replica.position < position) look(leased.result)
+    else leased.result[Symbol.dispose]()
     return async () => ({ result: undefined })
   }
 

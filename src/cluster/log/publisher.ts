@@ -311,7 +311,7 @@ const advices: Partial<Readonly<Record<ClusterRequest['kind'], string>>> = {
 }
 
 function isLogged(request: ClusterRequest): request is LoggedRequest {
-  return !['barrier', 'audit', 'create', 'drop', 'aliases'].includes(request.kind)
+  return !['barrier', 'audit', 'digest', 'cut', 'create', 'drop', 'aliases'].includes(request.kind)
 }
 
 function tooManyChanges(request: LoggedRequest): DatabaseError {

@@ -81,6 +81,8 @@ function recordOf(position: number, request: ClusterRequest): Noted | undefined 
     case 'expire':
     case 'barrier':
     case 'audit':
+    case 'digest':
+    case 'cut':
       return undefined
     case 'create':
     case 'drop':

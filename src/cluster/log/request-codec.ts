@@ -34,6 +34,10 @@ export type ClusterRequest =
   | { readonly kind: 'barrier' }
   /** All replicas compare what they hold of a collection at this record. */
   | { readonly kind: 'audit' }
+  /** Changes nothing. What a node held of a collection at an audit record, for the others to compare. */
+  | ({ readonly kind: 'digest' } & NodeDigest)
+  /** Changes nothing. Nodes open snapshots of a collection at this record. */
+  | ({ readonly kind: 'cut' } & SnapshotCut)
   | { readonly kind: 'create'; readonly name: string; readonly settings: CollectionSettings }
   | { readonly kind: 'drop'; readonly name: string }
   | {
@@ -41,6 +45,23 @@ export type ClusterRequest =
       readonly set: ReadonlyMap<string, string>
       readonly remove: readonly string[]
     }
+
+export interface SnapshotCut {
+  /** Drawn by the node that reads the snapshots. */
+  readonly token: string
+  /** Those that open one. */
+  readonly nodes: readonly string[]
+}
+
+/** What a node held of a collection. */
+export interface NodeDigest {
+  readonly node: string
+  /** The position of the audit record. */
+  readonly position: number
+  /** See `PartitionDigest`. */
+  readonly digest: Uint8Array
+  readonly held: PartitionSet
+}
 
 /** A request with the clock of the node that received it, in microseconds since 1970. */
 interface TimedRequest {
@@ -103,6 +124,10 @@ function* messageOf(request: Exclude<ClusterRequest, LoggedInsert>): Generator<v
     case 'barrier':
     case 'audit':
       return { case: request.kind, value: {} }
+    case 'cut':
+      return { case: 'cut', value: request }
+    case 'digest':
+      return { case: 'digest', value: { ...request, held: request.held.bytes } }
     case 'put': {
       const { id, point, when } = request
       const stored = { vector: { values: point.vector }, payload: payloadMessage(point.payload) }
@@ -136,6 +161,13 @@ function* requestOf(request: Fields<LogRequest>['request'], bytes: Buffer): Gene
     case 'barrier':
     case 'audit':
       return { kind: request.case }
+    case 'cut':
+      return { kind: 'cut', ...request.value.read() }
+    case 'digest': {
+      const { node, position, digest, held } = request.value.read()
+      const found = { node, position: Number(position), digest: new Uint8Array(digest) }
+      return { kind: 'digest', ...found, held: new PartitionSet(held) }
+    }
     case 'insert':
       return yield* insertOf(request.value, bytes)
     case 'put': {
