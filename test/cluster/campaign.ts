@@ -101,7 +101,7 @@ class Campaign {
     const beginMs = performance.now()
     if (needsCopies) await allCopies(nodes)
     if (this.#isInParts && random() < shareOfMoves) await beginMove(nodes, random)
-    const areMissing = await lacksCopies(nodes)
+    const areMissing = this.#isInParts && (await lacksCopies(nodes))
     const startMs = performance.now()
     await strike(this.#cluster, random)
     if (name === fullVolume) for (const node of nodes) await startEnded(node, this.#report)

@@ -54,7 +54,7 @@ export class Workload {
     this.#stop = new AbortController()
     const clients = [
       ...Array.from({ length: writers }, (_, writer) => this.#write(writer)),
-      ...Array.from({ length: readers }, () => this.#read()),
+      ...Array.from({ length: readers }, (_, reader) => this.#read(levels[reader % levels.length]!)),
     ]
     this.#running = Promise.all(clients)
   }
@@ -137,7 +137,7 @@ export class Workload {
     }
   }
 
-  async #read(): Promise<void> {
+  async #read(consistency: Read['consistency']): Promise<void> {
     while (!this.#stop.signal.aborted) {
       const recent = this.#groups.slice(-20)
       const known = recent[Math.floor(this.#random() * recent.length)]
@@ -145,7 +145,6 @@ export class Workload {
         await pause(20)
         continue
       }
-      const consistency = (['session', 'latest', 'available'] as const)[Math.floor(this.#random() * 3)]!
       const isAfterInsert = consistency === 'session' && known.position !== undefined
       // Leave processor time for nodes that start.
       await pause(betweenReadsMs)
@@ -288,9 +287,10 @@ async function answerOf<Answer>({ url }: Pick<Target, 'url'>, path: string, body
 }
 
 const betweenReadsMs = 10
-/** Clients of each kind. */
+/** Clients of each kind. A reader asks for one level: one that waits for the log must not hold up the others. */
 const writers = 4
 const readers = 6
+const levels = ['session', 'latest', 'available'] as const
 /** Distance between neighbouring points of a group. */
 const nearness = 1e-6
 /** Timeout of a read, after which the client chooses a random node again. */
