@@ -32,7 +32,13 @@ async function run(chosen: Options): Promise<void> {
   const recoveries = has('faults') ? await recoveriesOf(chosen) : undefined
   const join = has('join') ? await joinOf(chosen) : undefined
   mkdirSync(dirname(output), { recursive: true })
-  const all = { time: new Date().toISOString(), machine, settings, means, throughput, recoveries, join }
+  const sections = {
+    ...(throughput && { 'bench:cluster throughput': throughputTable(throughput, chosen.replicas) }),
+    ...(recoveries && { 'bench:cluster faults': recoveryTable(recoveries) }),
+    ...(join && { 'bench:cluster join': joinText(join) }),
+  }
+  const results = { throughput, recoveries, join, sections }
+  const all = { time: new Date().toISOString(), machine, settings, means, ...results }
   writeFileSync(output, `${JSON.stringify(all, undefined, 1)}\n`)
   console.error(`Written to ${output}`)
 }

@@ -62,6 +62,24 @@ describe('the page of results', () => {
     )
   })
 
+  it('gets the sections of other benchmarks', () => {
+    const { time, machine } = resultsOf('wordnet')
+    for (const name of [
+      'bench:service wordnet',
+      'bench:service --curve cores',
+      'bench:cluster throughput',
+      'bench:cluster faults',
+      'bench:cluster join',
+    ]) {
+      const written = withResults(page, { time, machine, sections: { [name]: 'as measured' } })
+      assert.ok(
+        written.includes(
+          `<!-- ${name} -->\n\nSome CPU, 2 cores, Node 24.0.0, 2026-11-28:\n\nas measured\n\n<!-- end -->`,
+        ),
+      )
+    }
+  })
+
   it('has a section for each data set with results; others are refused', () => {
     for (const name of ['wordnet', 'wide', 'manifold'] as const) {
       assert.ok(setNames.includes(name))

@@ -10,7 +10,7 @@ import { table } from '../shared/table.ts'
 import type { Verdict } from '../shared/verdict.ts'
 import { prepareData } from './load/load-data.ts'
 import { type Options, readOptions, usage } from './options.ts'
-import { reportOf } from './report/report.ts'
+import { reportOf, summaryOf } from './report/report.ts'
 import { verdictsOf } from './report/verdicts.ts'
 import { coresCurve, coresHeadings, coresTitle } from './run/cores.ts'
 import type { SetResult } from './run/set-result.ts'
@@ -26,7 +26,7 @@ else await run(options)
 async function run(options: Options): Promise<void> {
   const machine = describeMachine()
   if (options.curve !== undefined) {
-    writeResult(options, machine, { results: await drawCores(options) })
+    writeResult(options, machine, await drawCores(options))
     return
   }
   const results: (SetResult & { readonly verdicts: readonly Verdict[] })[] = []
@@ -37,11 +37,13 @@ async function run(options: Options): Promise<void> {
     console.log(`\n${reportOf(result, verdicts)}\n`)
   }
   console.log(`${fairness}\n`)
-  writeResult(options, machine, { results })
+  const sections = Object.fromEntries(results.map((each) => [`bench:service ${each.set}`, summaryOf(each)]))
+  writeResult(options, machine, { results, sections })
 }
 
-async function drawCores(options: Options): Promise<object[]> {
+async function drawCores(options: Options): Promise<object> {
   const results: object[] = []
+  const drawn: string[] = []
   for (const name of options.sets) {
     console.error(`${name}: data and exact answers`)
     const data = await prepareData(name, options)
@@ -50,10 +52,11 @@ async function drawCores(options: Options): Promise<object[]> {
       rows.push(row)
       console.error(`  ${row.join('  ')}`)
     })
-    console.log(`\n## ${coresTitle}\n\n${data.set.description}\n\n${table(coresHeadings, rows)}\n`)
+    drawn.push(`${data.set.description}\n\n${table(coresHeadings, rows)}`)
+    console.log(`\n## ${coresTitle}\n\n${drawn.at(-1)}\n`)
     results.push({ set: name, description: data.set.description, headings: coresHeadings, rows })
   }
-  return results
+  return { results, sections: { 'bench:service --curve cores': drawn.join('\n\n') } }
 }
 
 async function runSet(name: SetName, options: Options): Promise<SetResult> {

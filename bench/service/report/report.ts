@@ -24,6 +24,11 @@ export function reportOf(result: SetResult, verdicts: readonly Verdict[]): strin
   return parts.join('\n\n')
 }
 
+/** What the docs have of a data set. */
+export function summaryOf(result: SetResult): string {
+  return `${fillTable(result)}\n\n${loadTable(result)}`
+}
+
 function fillTable({ fills, indexRecall, indexRates }: SetResult): string {
   const rows = fills.map(({ target, storedPerSecond, perSecond, ef, recall, rssBytes }) => [
     target,
