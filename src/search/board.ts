@@ -110,13 +110,15 @@ export class Board {
    */
   take(lane: number, costMax: number = i32Max): number | undefined {
     const i32 = this.#i32
-    while (Atomics.load(i32, shared.open) > 0) {
+    for (let open = Atomics.load(i32, shared.open); open > 0; open = Atomics.load(i32, shared.open)) {
       let oldest = i32Max
       let place = -1
-      for (let each = 0; each < placesMax; each += 1) {
+      for (let each = 0; each < placesMax && open > 0; each += 1) {
         const state = Atomics.load(i32, shared.states + each)
+        if (state <= 0) continue
+        open -= 1
         // What is read of a record that is withdrawn meanwhile does not matter: it is not taken then.
-        if (state <= 0 || state >= oldest || this.costOf(each) > costMax) continue
+        if (state >= oldest || this.costOf(each) > costMax) continue
         oldest = state
         place = each
       }
