@@ -111,6 +111,32 @@ describe('a service on several threads', () => {
     await until(async () => (await figureOf(service, 'vicinal_buffered_answer_bytes')) === 0)
   })
 
+  it('forgets the queries that waited on a thread that has died', async () => {
+    const running = watchServingThreads()
+    await using service = await startServedBy(1)
+    const post = async (path: string, body: object): Promise<void> => {
+      const init = { method: 'POST', headers: { 'content-type': 'application/json' } }
+      const answer = await fetch(`${service.httpUrl}${path}`, { ...init, body: JSON.stringify(body) })
+      const text = await answer.text()
+      assert.ok(answer.ok, text)
+    }
+    const vectors = Array.from({ length: 20_000 }, (_, at) =>
+      Array.from({ length: 64 }, (_, component) => (at * (component + 1)) % 97),
+    )
+    const payload = { content_type: 'Text', content: '' }
+    await post('/points/batch', { vectors: vectors.map((vector) => ({ vector, payload })) })
+    // An ef larger than the index disables the graph.
+    const query = { similarity: 'Euclidean', limit: 5, ef: 1_000_000 }
+    const queries = vectors.slice(0, 10_000).map((vector) => ({ ...query, vector }))
+    const batch = assert.rejects(post('/points/search/batch', { queries }), TypeError)
+    await until(async () => (await figureOf(service, 'vicinal_queued_queries')) > 0)
+    const [victim] = running
+    await victim!.terminate()
+    await batch
+    await until(async () => (await figureOf(service, 'vicinal_queued_queries').catch(() => 1)) === 0)
+    assert.equal(await figureOf(service, 'vicinal_serving_threads'), 1)
+  })
+
   it('starts threads while those that run are busy, and then spreads the connections of clients', async () => {
     const running = watchServingThreads()
     await using service = await startTestService({ THREADS: '4' })
