@@ -25,7 +25,6 @@ const tests = [
   'test/bodies.test.ts',
   'test/stopping.test.ts',
   'test/model.test.ts',
-  'test/crash/crash.test.ts',
   'test/life-cycle.test.ts',
 ]
 

@@ -31,9 +31,9 @@ const busyFactor = 2
  */
 const budgets: Readonly<Record<string, number>> = {
   // Graphs over enough points that a walk is not a scan, and searches of many kinds against the exact scan.
-  'src/graphs/indexer.test.ts': 42,
-  'test/hard/battery.test.ts': 40,
-  'test/hard/reproductions.test.ts': 24,
+  'src/graphs/indexer.test.ts': 36,
+  'test/hard/battery.test.ts': 30,
+  'test/hard/reproductions.test.ts': 20,
   'test/model.test.ts': 22,
   'test/serving.test.ts': 14,
   // Thirty threads that load all of the transports.
@@ -43,14 +43,14 @@ const budgets: Readonly<Record<string, number>> = {
   'test/snapshot.test.ts': 26,
   'test/disk-faults.test.ts': 22,
   'test/collections-kill.test.ts': 14,
-  'test/partition-kill.test.ts': 14,
+  'test/partition-kill.test.ts': 12,
   'test/life-cycle.test.ts': 14,
   'test/repair.test.ts': 14,
   'test/crash/crash.test.ts': 22,
-  'test/crash/io-faults.test.ts': 26,
+  'test/crash/io-faults.test.ts': 20,
   'test/crash/power-loss.test.ts': 14,
   'test/crash/damage.test.ts': 14,
-  'test/fuzz/fuzz.test.ts': 24,
+  'test/fuzz/fuzz.test.ts': 20,
   // Clusters.
   'test/cluster/parts.test.ts': 32,
   'test/cluster/nats-log.test.ts': 13,
@@ -58,7 +58,7 @@ const budgets: Readonly<Record<string, number>> = {
   'test/cluster/rolling-restart.test.ts': 15,
   'test/cluster/partitions.test.ts': 15,
   'test/cluster-inserts.test.ts': 12,
-  'test/cluster-snapshots.test.ts': 25,
+  'test/cluster-snapshots.test.ts': 16,
   'test/cluster-reads.test.ts': 15,
   'test/cluster-join.test.ts': 22,
   'test/cluster-shards.test.ts': 16,
@@ -85,8 +85,7 @@ const alone: readonly string[] = [
   'test/product/',
   'bench/',
   'console/test/',
-  'test/cluster',
-  'test/partition-',
+  'test/cluster/',
   'test/crash/',
   'test/fuzz/',
   'test/hard/',
@@ -207,7 +206,8 @@ function startProcess(): ChildProcess {
   const spec = named.length === 0 ? [] : ['--test-reporter=spec', '--test-reporter-destination=stdout']
   const reporters = [reporter, '--test-reporter-destination=stdout', ...spec]
   const program = join(root, 'scripts/test-process.ts')
-  return spawn(process.execPath, [...reporters, ...options, program], {
+  const tracking = `--import=${pathToFileURL(join(root, 'scripts/test-tracking.ts'))}`
+  return spawn(process.execPath, [tracking, ...reporters, ...options, program], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: { ...environment, ...(process.argv.includes('--mutants') ? { SLOW_MUTANTS: '1' } : {}) },

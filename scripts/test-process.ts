@@ -6,7 +6,8 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { describe } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { countsOfFile, type TestCounts } from './test-reporter.ts'
+import { addFailure, countsOfFile, type TestCounts } from './test-reporter.ts'
+import { track } from './test-tracking.ts'
 
 export interface FileReport extends TestCounts {
   /** Elapsed seconds. */
@@ -29,6 +30,8 @@ process.once('disconnect', () => {
   }, exitTimeoutMs).unref()
 })
 
+for (const event of ['uncaughtException', 'unhandledRejection']) process.on(event, addFailure)
+
 /** Of all files so far. The first file of a process pays for its start. */
 let cost = { wall: 0, processor: 0 }
 
@@ -48,8 +51,9 @@ async function nextFile(): Promise<string | undefined> {
 async function runFile(file: string): Promise<void> {
   const before = cost
   const counts = countsOfFile()
+  track(true)
   void describe(file, { timeout: fileTimeoutMs }, async () => {
-    await import(pathToFileURL(file).href)
+    await import(pathToFileURL(file).href).finally(() => track(false))
   })
   const counted = await counts
   cost = { wall: performance.now() / 1000, processor: processorSeconds() }

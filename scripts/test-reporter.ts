@@ -26,6 +26,11 @@ export async function countsOfFile(): Promise<TestCounts> {
   return taken
 }
 
+/** Counts an error that no test awaited as a failure of the file. */
+export function addFailure(error: unknown): void {
+  counts.failures.push({ name: 'an error that no test awaits', error: inspect(error, { depth: 6 }) })
+}
+
 export default async function* countTests(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const names: string[] = []
   for await (const { type, data } of events) {

@@ -109,11 +109,11 @@ describe('vicinal import', () => {
 
   it('includes attributes in the request size, over either transport', async () => {
     await using desk = await Desk.open({ MAX_REQUEST_BYTES: '12M' })
-    const lines = linesOf(300).map((line) => ({ ...line, attributes: { text: 'x'.repeat(60_000) } }))
+    const lines = linesOf(220).map((line) => ({ ...line, attributes: { text: 'x'.repeat(60_000) } }))
     for (const [at, transport] of [desk.overGrpc, desk.overHttp].entries()) {
       const file = desk.file(`${at}.jsonl`, jsonLines(lines))
       assertEnded(await run(['import', file, '--batch-size', '1000', ...transport]), 0)
-      assert.equal(await desk.client.count(), 300 * (at + 1))
+      assert.equal(await desk.client.count(), 220 * (at + 1))
     }
   })
 
@@ -256,7 +256,7 @@ describe('vicinal import', () => {
 
   it('stores every point exactly once, however often it is killed, next to the same points of an earlier import', async () => {
     await using desk = await Desk.open()
-    const seed = Math.floor(Math.random() * 2 ** 32)
+    const seed = 20_260_615
     const random = seededRandom(seed)
     const count = 1500
     const file = desk.file('many.jsonl', jsonLines(linesOf(count)))
@@ -266,10 +266,10 @@ describe('vicinal import', () => {
     for (let kill = 0; kill < 3; kill += 1) {
       const importer = new Command(args)
       const goal = storedBefore + 50 + Math.floor(random() * 400)
-      while ((await pointsStored(desk.service.httpUrl)) < goal) await delay(1)
+      while ((await desk.client.count()) < goal) await delay(1)
       importer.kill('SIGKILL')
       assert.equal((await importer.ended).code, null, `killed too late with seed ${seed}`)
-      storedBefore = await pointsStored(desk.service.httpUrl)
+      storedBefore = await desk.client.count()
     }
     const last = await run(args)
     assert.match(last.stderr, /continuing after record \d+, by the journal/)
@@ -522,7 +522,7 @@ describe('an import on a terminal', {
       GRPC_ROOT_PASSWORD: apiKey,
     })
     const file = join(directory.path, 'points.jsonl')
-    const count = 20_000
+    const count = 10_000
     await writeFile(file, jsonLines(linesOf(count)))
     const args = ['import', file, '--grpc', server.grpcAddress, '--api-key', apiKey]
     const first = new TerminalSession([...args, '--batch-size', '5', '--concurrency', '2'])

@@ -46,7 +46,7 @@ describe('a node of a cluster that is killed', () => {
     try {
       const lives: Life[] = []
       while (lives.at(-1)?.isDone !== true) {
-        const killAfter = lives.length < 4 ? Math.floor(random() * 150) : Number.POSITIVE_INFINITY
+        const killAfter = lives.length < 3 ? Math.floor(random() * 150) : Number.POSITIVE_INFINITY
         lives.push(await live(dataDir, killAfter))
       }
       t.diagnostic(lives.map(({ from, at }) => `${from}..${at}`).join(' '))

@@ -131,7 +131,7 @@ describe('a full disk', () => {
     writeFileSync(ballast, Buffer.alloc(6 * mebibyte))
     await using service = await startTestService({ DATA_DIR: join(disk.path, 'data') })
     const ids = new Set<string>()
-    const content = 'x'.repeat(20_000)
+    const content = 'x'.repeat(60_000)
     {
       using caller = new Caller(service)
       const refused = await insertUntilRefused(caller, content, ids)

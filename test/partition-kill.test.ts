@@ -48,7 +48,7 @@ describe('a node that is killed while it takes and drops partitions', () => {
       const random = seededRandom(seed)
       const lives: string[] = []
       while (!lives.at(-1)?.endsWith('done\n')) {
-        const before = lives.length < 6 ? 1 + Math.floor(random() ** 2 * 250) : 1_000_000
+        const before = lives.length < 4 ? 1 + Math.floor(random() ** 2 * 250) : 1_000_000
         lives.push(await live(directory.path, seed, lives.length, before))
       }
       for (const [index, said] of lives.entries())

@@ -166,8 +166,8 @@ describe('a snapshot', () => {
             pointOf(random, 300, 'x'.repeat(Math.floor(random() * 6000))),
           ),
         )
-      for (let round = 0; round < 8; round += 1) {
-        for (let count = 0; count < 100; count += 1) change()
+      for (let round = 0; round < 6; round += 1) {
+        for (let count = 0; count < 80; count += 1) change()
         if (random() < 0.5) await history.settled()
         else await delay(random() * 5)
         const snapshot = collection.snapshot()

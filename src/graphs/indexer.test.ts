@@ -285,7 +285,7 @@ describe(`the graph, seed ${seed}`, () => {
   })
 
   it('finds the nearest remaining points after all points around the query were removed', async () => {
-    const vectors = clusteredVectors(seededRandom(seed), 3020, 64)
+    const vectors = clusteredVectors(seededRandom(seed), 3012, 64)
     const queries = vectors.splice(3000)
     await using fixture = new IndexFixture(64)
     for (const vector of vectors) fixture.insert(vector)
@@ -312,12 +312,12 @@ describe(`the graph, seed ${seed}`, () => {
 
   it('keeps its recall, its slots and its links through many rounds of removing and inserting', async () => {
     const random = seededRandom(seed)
-    const vectors = clusteredVectors(random, 1000 + 50 * 40 + 400, 64)
+    const vectors = clusteredVectors(random, 1000 + 30 * 40 + 400, 64)
     const queries = vectors.splice(-400)
     await using fixture = new IndexFixture(64)
     for (const vector of vectors.splice(0, 1000)) fixture.insert(vector)
     await fixture.settled()
-    for (let round = 0; round < 50; round += 1) {
+    for (let round = 0; round < 30; round += 1) {
       const slots = [...fixture.points.keys()]
       for (let each = 0; each < 40; each += 1) {
         const [slot] = slots.splice(Math.floor(random() * slots.length), 1)
@@ -349,7 +349,7 @@ describe(`the graph, seed ${seed}`, () => {
 describe(`many threads, seed ${seed}`, () => {
   it('search, link and repair concurrently: nothing is lost, duplicated or found after its removal', async () => {
     const random = seededRandom(seed)
-    const vectors = clusteredVectors(random, 6000, 48)
+    const vectors = clusteredVectors(random, 4800, 48)
     await using fixture = new IndexFixture(48, { searchThreads: 3, indexThreads: 4 })
     const removed = new Set<number>()
     const searches: Promise<void>[] = []
@@ -366,7 +366,7 @@ describe(`many threads, seed ${seed}`, () => {
       }
     }
     for (const vector of vectors.splice(0, 3000)) fixture.insert(vector)
-    for (let round = 0; round < 100; round += 1) {
+    for (let round = 0; round < 60; round += 1) {
       const slots = [...fixture.points.keys()]
       searches.push(look(slots.slice(round, round + 8).map((slot) => fixture.points.get(slot)!)))
       for (let each = 0; each < 25; each += 1) {

@@ -103,7 +103,7 @@ describe('OrderIndex', () => {
       const points = new Points(seededRandom(seed))
       for (let change = 0; change < 3000; change += 1) points.change()
       await points.check()
-      for (let round = 0; round < 20; round += 1) {
+      for (let round = 0; round < 8; round += 1) {
         for (let change = 0; change < 50; change += 1) points.change()
         await points.check()
       }

@@ -87,7 +87,7 @@ describe('words seen before', () => {
     const random = seededRandom(seed)
     const alphabet = 'abcABC019 ._-+#,  '
     const used = new Analyzer('english')
-    for (let round = 0; round < 3000; round += 1) {
+    for (let round = 0; round < 1500; round += 1) {
       const text = Array.from({ length: 24 }, () => alphabet[Math.floor(alphabet.length * random())]).join('')
       const all = [used, used, new Analyzer('english')].map((analyzer) => {
         const found: unknown[] = []
@@ -206,17 +206,17 @@ describe('highlights', () => {
 describe('hostile texts', () => {
   const texts = {
     'a word of 1 MiB': 'a'.repeat(2 ** 20),
-    'a million distinct words': Array.from({ length: 1_000_000 }, (_, index) => `w${index}`).join(' '),
-    'a million combining marks': `a${'\u0301'.repeat(1_000_000)}`,
-    'a million joiners of zero width': `a${'\u200d'.repeat(1_000_000)}b`,
-    'joined words': 'a_'.repeat(500_000),
-    camelCase: 'aB'.repeat(500_000),
-    'marks and humps': 'a\u0301B'.repeat(300_000),
-    'invalid surrogates': '\ud800a\udc00'.repeat(300_000),
-    'a million Han': '的'.repeat(1_000_000),
-    'a million Thai vowels': 'กา'.repeat(500_000),
-    'right to left': '\u202eשלום مرحبا\u202c '.repeat(50_000),
-    'ligatures that grow': '\ufdfa'.repeat(500_000),
+    'many distinct words': Array.from({ length: 250_000 }, (_, index) => `w${index}`).join(' '),
+    'many combining marks': `a${'\u0301'.repeat(250_000)}`,
+    'many joiners of zero width': `a${'\u200d'.repeat(250_000)}b`,
+    'joined words': 'a_'.repeat(125_000),
+    camelCase: 'aB'.repeat(125_000),
+    'marks and humps': 'a\u0301B'.repeat(75_000),
+    'invalid surrogates': '\ud800a\udc00'.repeat(75_000),
+    'many Han': '的'.repeat(250_000),
+    'many Thai vowels': 'กา'.repeat(125_000),
+    'right to left': '\u202eשלום مرحبا\u202c '.repeat(12_500),
+    'ligatures that grow': '\ufdfa'.repeat(125_000),
   }
   for (const [name, text] of Object.entries(texts)) {
     it(`take memory and time by their length: ${name}`, { timeout: 60_000 }, () => {

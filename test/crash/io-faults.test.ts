@@ -10,6 +10,7 @@ import { DatabaseError } from '../../src/base/errors.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { insertIds } from '../support/insert-ids.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
+import { startTestService } from '../support/service.ts'
 import { noSmallDisk, SmallDisk } from '../support/small-disk.ts'
 import { insertAll, newPoints } from './new-points.ts'
 import type { Note } from './notes.ts'
@@ -77,12 +78,11 @@ class Story implements AsyncDisposable {
 
   /** Starts a service without faults over the data, checks it, and checks that it accepts writes. */
   async checkAfterRestart(): Promise<void> {
-    await using server = new CrashServer(this.dataDir)
-    await using clients = new Clients(await server.ready)
+    await using service = await startTestService({ DATA_DIR: this.dataDir, MAX_LIMIT: '1000000' })
+    await using clients = new Clients(service)
     await this.check(clients)
     await this.insert(clients)
     await this.check(clients)
-    await server.stop()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

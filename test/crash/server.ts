@@ -27,12 +27,18 @@ export class CrashServer implements AsyncDisposable {
   output = ''
   readonly #process: ChildProcess
 
-  /** @param options `wrapper`: a command and its arguments that runs Node */
   constructor(
     dataDir: string,
-    options: { readonly wrapper?: readonly string[]; readonly env?: Readonly<Record<string, string>> } = {},
+    options: {
+      /** A command and its arguments that runs Node. */
+      readonly wrapper?: readonly string[]
+      /** The module that serves, and its arguments; default: `vicinal serve`. */
+      readonly program?: readonly string[]
+      readonly env?: Readonly<Record<string, string>>
+    } = {},
   ) {
-    const [command, ...args] = [...(options.wrapper ?? []), process.execPath, main, 'serve']
+    const { wrapper = [], program = [main, 'serve'] } = options
+    const [command, ...args] = [...wrapper, process.execPath, ...program]
     this.#process = spawn(command!, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { PATH: process.env.PATH, ...settings, DATA_DIR: dataDir, ...options.env },

@@ -15,6 +15,8 @@ export interface HardServiceOptions {
   readonly hangMs: number
   /** Settings of the service by name; they override those of the battery. */
   readonly env?: Readonly<Record<string, string>> | undefined
+  /** Whether collections of any size have graphs. */
+  readonly hasSmallGraphs?: boolean | undefined
 }
 
 export type CallKind = 'insert' | 'delete' | 'search'
@@ -103,6 +105,7 @@ export class HardService implements AsyncDisposable {
   /** Starts the service over the stored data; resolves when it is ready. */
   async restart(): Promise<void> {
     this.#server = new CrashServer(this.#dataDir, {
+      ...(this.#options.hasSmallGraphs ? { program: [join(import.meta.dirname, 'serve.ts')] } : {}),
       env: {
         THREADS: '2',
         MAX_LIMIT: String(Math.max(16_384, this.#points.length)),
@@ -248,7 +251,7 @@ export class HardService implements AsyncDisposable {
       before = now
       const isIdle = figures.waiting === 0 && figures.tombstones === 0 && !figures.isSettling
       if (isIdle && performance.now() - since >= stillMs) return performance.now() - started
-      await sleep(100)
+      await sleep(250)
     }
     return undefined
   }

@@ -1,3 +1,4 @@
+import { graphBytesMin } from '../../src/graphs/graph-set.ts'
 import { clusteredVectors, normal } from '../support/clusters.ts'
 import { seededRandom } from '../support/random.ts'
 
@@ -131,6 +132,8 @@ export function hardVectors(
     readonly seed: number
     /** Overrides the set's dimension, which is essential for some sets. */
     readonly dimension?: number | undefined
+    /** Whether few points have a graph. */
+    readonly hasSmallGraphs?: boolean | undefined
   },
 ): HardVectors {
   const set = hardSets[name]
@@ -139,7 +142,7 @@ export function hardVectors(
   const dimension = options.dimension ?? set.dimension
   const random = seededRandom(options.seed)
   const rowBytes = Math.ceil(dimension / 16) * 64
-  const fewest = Math.ceil((1.05 * graphBytesMin) / rowBytes)
+  const fewest = options.hasSmallGraphs ? minimumPoints : Math.ceil((1.05 * graphBytesMin) / rowBytes)
   const most = Math.max(minimumPoints, Math.floor(pointBytesMax / rowBytes))
   const count = Math.min(Math.max(options.points, fewest), most)
   const asked = Math.max(8, Math.min(options.queries, Math.floor(comparedMax / (count * dimension))))
@@ -159,8 +162,6 @@ export function hardVectors(
   return { points, queries: [...all.filter((_, index) => isFresh(index)), ...near], isWhole }
 }
 
-/** Rows of fewer bytes are always scanned: see `defaultGraphBytesMin` of src/graphs/graph-set.ts. */
-const graphBytesMin = 4 * 1024 * 1024
 /** Limits the number of points for very wide vectors. */
 const pointBytesMax = 64 * 1024 * 1024
 const minimumPoints = 256

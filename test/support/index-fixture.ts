@@ -39,6 +39,33 @@ export function leastRecall({ length }: readonly Float32Array[], target: number 
   return target - 0.015 * Math.sqrt(160 / length)
 }
 
+/**
+ * The index threads of all fixtures that ask for no others, because starting one costs as much as building a small graph.
+ * They end a second after the last of these fixtures.
+ */
+const shared = {
+  size: 2,
+  users: 0,
+  pool: undefined as IndexThreadPool | undefined,
+  ending: undefined as NodeJS.Timeout | undefined,
+
+  take(): IndexThreadPool {
+    clearTimeout(shared.ending)
+    shared.users += 1
+    shared.pool ??= new IndexThreadPool(kernels, shared.size, 2)
+    return shared.pool
+  },
+
+  release(): void {
+    shared.users -= 1
+    if (shared.users > 0) return
+    shared.ending = setTimeout(() => {
+      void shared.pool?.close()
+      shared.pool = undefined
+    }, 1000)
+  },
+}
+
 /** An index with everything that maintains and searches it. The test holds the same points. */
 export class IndexFixture implements AsyncDisposable {
   readonly index: VectorIndex
@@ -46,6 +73,7 @@ export class IndexFixture implements AsyncDisposable {
   readonly searches: IndexSearches
   readonly #executor: SearchExecutor
   readonly #ownThreads: IndexThreadPool | undefined
+  #isSharing: boolean
   readonly points: Map<number, Float32Array> = new Map()
   readonly free: number[] = []
   readonly #file: number | undefined
@@ -71,7 +99,7 @@ export class IndexFixture implements AsyncDisposable {
       onMeasured?: (metric: Metric) => void
       /** Writers wait above this limit; default: 1 GiB. */
       maxUnindexedBytes?: number
-      /** A shared pool, which its creator closes; default: an own pool. */
+      /** A pool that its creator closes. */
       threads?: IndexThreadPool
     } = {},
   ) {
@@ -84,7 +112,7 @@ export class IndexFixture implements AsyncDisposable {
         },
       },
     )
-    const { searchThreads = 1, indexThreads = options.threads?.size ?? 2, onDisk } = options
+    const { searchThreads = 1, indexThreads = options.threads?.size ?? shared.size, onDisk } = options
     this.#file = onDisk === undefined ? undefined : openSync(onDisk, 'w+')
     this.index = new VectorIndex({
       dimension,
@@ -100,12 +128,15 @@ export class IndexFixture implements AsyncDisposable {
           : { path: options.onDisk, firstVector: rowHead, rowBytes: rowHead + 4 * dimension },
       segmentSlots: options.segmentSlots,
     })
+    this.#isSharing = [options.threads, options.indexThreads, options.searchThreads].every(
+      (each) => each === undefined,
+    )
     this.#ownThreads =
-      options.threads === undefined
+      options.threads === undefined && !this.#isSharing
         ? new IndexThreadPool(kernels, indexThreads, 1 + searchThreads)
         : undefined
     this.indexer = new Indexer({
-      threads: options.threads ?? this.#ownThreads!,
+      threads: options.threads ?? this.#ownThreads ?? shared.take(),
       directory: options.directory,
       maxUnindexedBytes: options.maxUnindexedBytes ?? 1024 * 1024 * 1024,
       recallTarget: 0.98,
@@ -251,6 +282,8 @@ export class IndexFixture implements AsyncDisposable {
     await this.#executor.close()
     await this.indexer.close(closeMs)
     await this.#ownThreads?.close()
+    if (this.#isSharing) shared.release()
+    this.#isSharing = false
     if (this.#file !== undefined) closeSync(this.#file)
     assert.deepEqual(this.takeErrors(), [])
   }

@@ -4,8 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 const waitMs = 180_000
 /** Pause between checks; longer if a check takes long, so that the checks leave the processors free. */
 const pauseMs = 5
-const pauseMsMax = 100
-const pausePerLook = 4
+const pauseMsMax = 200
+const pausePerLook = 10
 
 /** Not an AssertionError: a test that expects a check to fail must not pass because a wait timed out. */
 export class WaitTimeout extends Error {
