@@ -341,7 +341,8 @@ class Project implements AsyncDisposable {
       DATA_DIR: join(this.path, 'data'),
       GRPC_PORT: '0',
       HTTP_PORT: '0',
-      THREADS: '1',
+      // The bundled serving threads answer.
+      THREADS: '4',
     }
   }
 }
