@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'
-import { Keyring } from '../src/base/api-key.ts'
+import { hashOfKey, Keyring } from '../src/base/api-key.ts'
 import { type GrpcServer, startGrpcServer } from '../src/server/grpc/server.ts'
 import { failingTransport } from './support/failing-transport.ts'
 import { frame, RawHttp2 } from './support/raw-http2.ts'
@@ -16,7 +16,7 @@ function startPinging(keepaliveMs: number): Promise<GrpcServer> {
   return startGrpcServer({
     ...failingTransport(new Error('there is no database')),
     host: 'localhost',
-    keys: new Keyring([{ name: 'test', key: apiKey, role: 'write' }]),
+    keys: new Keyring([{ name: 'test', hash: hashOfKey(apiKey), role: 'write' }]),
     keepaliveMs,
   })
 }

@@ -11,7 +11,7 @@ import { crc32 } from 'node:zlib'
 import { Client, credentials } from '@grpc/grpc-js'
 import { service as healthService } from 'grpc-health-check'
 import type { ApiContext } from '../src/api/call.ts'
-import { RefusedKeys } from '../src/base/api-key.ts'
+import { hashOfKey, RefusedKeys } from '../src/base/api-key.ts'
 import { createBodyBudgets } from '../src/base/budgets.ts'
 import { createLogger } from '../src/base/log.ts'
 import { ServiceMetrics } from '../src/base/metrics.ts'
@@ -406,7 +406,7 @@ async function listenWithoutData(isReady: () => boolean): Promise<Transports> {
     budgets: createBodyBudgets(config),
     metrics: new ServiceMetrics(),
     logger,
-    keys: { grpc: [{ name: 'test', key: apiKey, role: 'write' }], http: undefined },
+    keys: { grpc: [{ name: 'test', hash: hashOfKey(apiKey), role: 'write' }], http: undefined },
     refusedKeys: new RefusedKeys(logger),
     readiness() {
       if (isReady()) return []

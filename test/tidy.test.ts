@@ -43,6 +43,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'collections',
     'cluster',
     'embeddings',
+    'messages',
   ],
   'main.ts': [
     ...['base', 'config.ts', 'storage', 'points', 'collections', 'cluster', 'embeddings'],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Keyring } from '../src/base/api-key.ts'
+import { hashOfKey, Keyring } from '../src/base/api-key.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createGrpcClient } from '../src/client/index.ts'
 import { statusOf } from '../src/server/grpc/bodies.ts'
@@ -57,7 +57,7 @@ describe('a refusal over gRPC', () => {
         },
       },
     }
-    const keys = new Keyring([{ name: 'test', key: apiKey, role: 'write' }])
+    const keys = new Keyring([{ name: 'test', hash: hashOfKey(apiKey), role: 'write' }])
     const server = await startGrpcServer({ ...options, context, host: 'localhost', keys })
     test.after(() => server.close(0))
     const address = `localhost:${server.port}`

@@ -1,3 +1,4 @@
+import type { ApiKey } from '../base/api-key.ts'
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/request-headers.ts'
@@ -109,6 +110,8 @@ export const httpFields: FieldNames = { queryVector: 'vector', nearId: 'id', pat
 /** What a transport knows about one call. */
 export interface Call extends ReadCall {
   readonly fields: FieldNames
+  /** The caller's key; absent where none is needed. */
+  readonly key?: ApiKey | undefined
   /** Name or alias of the collection of the call; absent for the default collection. */
   readonly collection?: string | undefined
   /** The value of the header or metadata `idempotency-key`. */

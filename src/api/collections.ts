@@ -148,8 +148,12 @@ async function counted(
   const onNodes = await collections.countOnNodes?.(name, position, signal)
   if (onNodes === undefined) return infos
   const { points, missing } = onNodes
-  const partitions = { total: partitionCount, missing }
-  return infos.map((info) => ({ ...info, points: points.get(info.name) ?? 0, partitions }))
+  const partitions = missing === undefined ? undefined : { total: partitionCount, missing }
+  return infos.map((info) => ({
+    ...info,
+    points: points.get(info.name) ?? 0,
+    ...(partitions && { partitions }),
+  }))
 }
 
 /** All collections have the same model: it belongs to the service. */

@@ -1,6 +1,5 @@
-import { type ApiKey, type Role, roles } from '../base/api-key.ts'
+import type { Role } from '../base/api-key.ts'
 import type { ClusterStatus } from '../base/cluster-status.ts'
-import { DatabaseError } from '../base/errors.ts'
 import type { EvaluatedPoints } from '../base/relevance.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import type { ApiContext, Call } from './call.ts'
@@ -130,6 +129,11 @@ export interface OperationRow<Name extends OperationName> {
   /** The role that a caller's key needs. */
   readonly role: Role
   /**
+   * Which restricted keys may call it: those for some collections, or also those with a filter. It then concerns only
+   * what the key may use. Absent: none may.
+   */
+  readonly within?: 'collections' | 'filter'
+  /**
    * What it concerns: the points of one collection, which the call names, collections themselves, this service, or the
    * cluster of a node.
    */
@@ -148,27 +152,57 @@ export interface OperationRow<Name extends OperationName> {
 
 /** The list of operations: transports loop over it, and a test checks that they do. */
 export const operations: { readonly [Name in OperationName]: OperationRow<Name> } = {
-  InsertVector: { run: insertVector, role: 'write', concerns: 'points' },
-  InsertVectorsBatch: { run: insertVectorsBatch, role: 'write', concerns: 'points' },
-  DeletePoint: { run: deletePoint, role: 'write', concerns: 'points' },
-  GetPoint: { run: getPoint, role: 'read', concerns: 'points' },
-  SearchPoints: { run: searchPoints, role: 'read', concerns: 'points', describedBy: 'output' },
-  SearchPointsBatch: { run: searchPointsBatch, role: 'read', concerns: 'points', describedBy: 'output' },
-  EvaluatePoints: { run: evaluatePoints, role: 'read', concerns: 'points', describedBy: 'input' },
-  PutPoint: { run: putPoint, role: 'write', concerns: 'points' },
-  PatchPoint: { run: patchPoint, role: 'write', concerns: 'points' },
-  ListPoints: { run: listPoints, role: 'read', concerns: 'points', describedBy: 'input' },
-  CountPoints: { run: countPoints, role: 'read', concerns: 'points', describedBy: 'input' },
-  FacetPoints: { run: facetPoints, role: 'read', concerns: 'points', describedBy: 'input' },
-  UpdatePoints: { run: updatePoints, role: 'write', concerns: 'points', describedBy: 'input' },
-  DeletePoints: { run: deletePoints, role: 'write', concerns: 'points', describedBy: 'input' },
-  ListCollections: { run: listCollections, role: 'read', concerns: 'collections' },
-  GetCollection: { run: getCollection, role: 'read', concerns: 'collections' },
-  PutCollection: { run: putCollection, role: 'write', concerns: 'collections' },
-  DeleteCollection: { run: deleteCollection, role: 'write', concerns: 'collections' },
-  SetAliases: { run: setAliases, role: 'write', concerns: 'collections' },
-  TakeSnapshot: { run: takeSnapshot, role: 'write', concerns: 'points', admission: 'read' },
-  GetStats: { run: getStats, role: 'read', concerns: 'points', admission: 'now' },
+  InsertVector: { run: insertVector, role: 'write', within: 'filter', concerns: 'points' },
+  InsertVectorsBatch: { run: insertVectorsBatch, role: 'write', within: 'filter', concerns: 'points' },
+  DeletePoint: { run: deletePoint, role: 'write', within: 'filter', concerns: 'points' },
+  GetPoint: { run: getPoint, role: 'read', within: 'filter', concerns: 'points' },
+  SearchPoints: {
+    run: searchPoints,
+    role: 'read',
+    within: 'filter',
+    concerns: 'points',
+    describedBy: 'output',
+  },
+  SearchPointsBatch: {
+    run: searchPointsBatch,
+    role: 'read',
+    within: 'filter',
+    concerns: 'points',
+    describedBy: 'output',
+  },
+  EvaluatePoints: {
+    run: evaluatePoints,
+    role: 'read',
+    within: 'filter',
+    concerns: 'points',
+    describedBy: 'input',
+  },
+  PutPoint: { run: putPoint, role: 'write', within: 'filter', concerns: 'points' },
+  PatchPoint: { run: patchPoint, role: 'write', within: 'filter', concerns: 'points' },
+  ListPoints: { run: listPoints, role: 'read', within: 'filter', concerns: 'points', describedBy: 'input' },
+  CountPoints: { run: countPoints, role: 'read', within: 'filter', concerns: 'points', describedBy: 'input' },
+  FacetPoints: { run: facetPoints, role: 'read', within: 'filter', concerns: 'points', describedBy: 'input' },
+  UpdatePoints: {
+    run: updatePoints,
+    role: 'write',
+    within: 'filter',
+    concerns: 'points',
+    describedBy: 'input',
+  },
+  DeletePoints: {
+    run: deletePoints,
+    role: 'write',
+    within: 'filter',
+    concerns: 'points',
+    describedBy: 'input',
+  },
+  ListCollections: { run: listCollections, role: 'read', within: 'filter', concerns: 'collections' },
+  GetCollection: { run: getCollection, role: 'read', within: 'filter', concerns: 'collections' },
+  PutCollection: { run: putCollection, role: 'write', within: 'collections', concerns: 'collections' },
+  DeleteCollection: { run: deleteCollection, role: 'write', within: 'collections', concerns: 'collections' },
+  SetAliases: { run: setAliases, role: 'write', within: 'collections', concerns: 'collections' },
+  TakeSnapshot: { run: takeSnapshot, role: 'write', within: 'filter', concerns: 'points', admission: 'read' },
+  GetStats: { run: getStats, role: 'read', within: 'collections', concerns: 'points', admission: 'now' },
   ListSlowRequests: { run: listSlowRequests, role: 'read', concerns: 'service', admission: 'now' },
   GetSettings: { run: getSettings, role: 'read', concerns: 'service', admission: 'now' },
   GetCluster: { run: getCluster, role: 'read', concerns: 'cluster', admission: 'now' },
@@ -177,17 +211,4 @@ export const operations: { readonly [Name in OperationName]: OperationRow<Name> 
   UndrainNode: { run: undrainNode, role: 'admin', concerns: 'cluster', admission: 'now' },
   RefetchNode: { run: refetchNode, role: 'admin', concerns: 'cluster', admission: 'now' },
   SetReplicas: { run: setReplicas, role: 'admin', concerns: 'cluster', admission: 'now' },
-}
-
-export function allows({ role }: ApiKey, needed: Role): boolean {
-  return roles.indexOf(role) >= roles.indexOf(needed)
-}
-
-/** @param what the transport's name for the request */
-export function permissionDenied({ name, role }: ApiKey, what: string, needed: Role): DatabaseError {
-  const may = role === 'read' ? 'may only read' : 'may not change the cluster'
-  return new DatabaseError(
-    'permission_denied',
-    `the key ${name} ${may}: ${what} needs one with the role ${needed}`,
-  )
 }

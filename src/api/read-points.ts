@@ -3,6 +3,7 @@ import { checkPath } from '../base/attribute-checks.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
+import { both } from '../base/key-filter.ts'
 import type { Include, Point } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import type { FacetCount, ListPage } from '../points/database.ts'
@@ -47,7 +48,7 @@ export async function listPoints(
   const include = checkListInclude(input.include, 'include')
   const list: ListIdentity = {
     collection: hashOf(collectionNameOf(context, call)),
-    filter: hashOf(await inTurns(filterKey(filter ?? everything))),
+    filter: hashOf(await inTurns(filterKey(of(database.keyFilter, filter)))),
   }
   const cursor = input.cursor === undefined || input.cursor === '' ? undefined : ownCursor(input.cursor, list)
   const query = {
@@ -64,6 +65,10 @@ export async function listPoints(
 }
 
 const everything: Filter = { kind: 'all', of: [] }
+
+function of(keyFilter: Filter | undefined, filter: Filter | undefined): Filter {
+  return keyFilter === undefined ? (filter ?? everything) : both(keyFilter, filter)
+}
 
 /** What a cursor belongs to: with another filter, or in another collection, it would leave points out. */
 interface ListIdentity {

@@ -12,6 +12,7 @@ import {
 } from '../base/request-headers.ts'
 import { type ApiContext, type Call, type ClusterReads, collectionNameOf, type Database } from './call.ts'
 import { checkName } from './collections.ts'
+import { contextFor, refusalOf } from './key-rights.ts'
 import { type OperationName, type OperationRow, type OperationTypes, operations } from './operations.ts'
 import type { SearchAnswer } from './search-points.ts'
 import type { RequestFacts } from './slow-requests.ts'
@@ -48,6 +49,8 @@ export async function runOperation<Name extends OperationName, Answer>(
   const { run: operation, role, concerns, describedBy, ...row }: OperationRow<Name> = operations[name]
   const admission = row.admission ?? role
   try {
+    const refusal = refusalOf(call.key, name, { role, within: row.within })
+    if (refusal !== undefined) throw refusal
     const { cluster } = runner.context
     const position =
       cluster === undefined || admission === 'now'
@@ -136,18 +139,20 @@ function factsOfSearch({ queries, results }: SearchAnswer): RequestFacts {
 const filterMax = 300
 
 /**
- * Runs an operation on the collection that its call names, and keeps the collection open meanwhile.
+ * Runs an operation on the collection that its call names, and keeps the collection open meanwhile. It sees what the
+ * key of the call allows.
  *
  * @param position in a cluster, what reads must have reached
  */
 export function inCollection<Output>(
-  context: ApiContext,
-  { collection }: Pick<Call, 'collection'>,
+  all: ApiContext,
+  { collection, key }: Pick<Call, 'collection' | 'key'>,
   position: number | undefined,
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
+  const context = contextFor(all, key)
   if (collection !== undefined) return inNamedCollection(context, collection, position, operation)
-  return operation(position === undefined ? context : contextOf(context, context.database, position))
+  return operation(position === undefined ? context : contextOf(context, () => context.database, position))
 }
 
 async function inNamedCollection<Output>(
@@ -157,16 +162,15 @@ async function inNamedCollection<Output>(
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
   using lease = await context.collections.lease(checkName(name, 'collection'))
-  return await operation(contextOf(context, lease.database, position))
+  return await operation(contextOf(context, () => lease.database, position))
 }
 
 /** The context of an operation on a database, whose reads must have reached a position. */
 function contextOf(
   { collections, limits, embeddings, cluster, slowRequests, settings }: ApiContext,
-  database: Database,
+  databaseOf: () => Database,
   position: number | undefined,
 ): ApiContext {
-  const asOf = position === undefined ? undefined : database.asOf?.(position)
   return {
     collections,
     limits,
@@ -175,7 +179,10 @@ function contextOf(
     slowRequests,
     settings,
     position,
-    database: asOf ?? database,
+    get database() {
+      const database = databaseOf()
+      return position === undefined ? database : (database.asOf?.(position) ?? database)
+    },
   }
 }
 

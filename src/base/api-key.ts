@@ -1,5 +1,6 @@
-import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { join } from 'node:path'
+import type { Filter } from './filter.ts'
 import type { Logger } from './log.ts'
 import type { Transport } from './metrics.ts'
 
@@ -7,11 +8,38 @@ import type { Transport } from './metrics.ts'
 export const roles = ['read', 'write', 'admin'] as const
 export type Role = (typeof roles)[number]
 
+/** A key as the service knows it: by its hash. */
 export interface ApiKey {
   /** For logs and metrics, which never show the key. */
   readonly name: string
-  readonly key: string
+  /** See `hashOfKey`. */
+  readonly hash: string
   readonly role: Role
+  /** The collections that it may use: names, or beginnings of names followed by `*`; absent: all. */
+  readonly collections?: readonly string[] | undefined
+  /** The points that it may see and change; absent: all. Tests only attributes. */
+  readonly filter?: Filter | undefined
+  /** From this time on, it is not valid. */
+  readonly expiresAtMs?: number | undefined
+}
+
+/** The SHA-256 of a key, in hexadecimal. Keys are random, so a fast hash is as good as a slow one. */
+export function hashOfKey(key: string): string {
+  return hash('sha256', key, 'hex')
+}
+
+/** Whether a key may only use a part of the data. */
+export function isRestricted({ collections, filter }: ApiKey): boolean {
+  return collections !== undefined || filter !== undefined
+}
+
+/** @param name the collection's own name, no alias */
+export function mayUse({ collections }: ApiKey, name: string): boolean {
+  return collections?.some((each) => covers(each, name)) ?? true
+}
+
+function covers(pattern: string, name: string): boolean {
+  return pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : pattern === name
 }
 
 /** The valid keys. */
@@ -41,63 +69,60 @@ export function newApiKey(): string {
  * being replaced is still in use.
  */
 export class Keyring {
-  #matchers: readonly KeyMatcher[]
+  #entries!: readonly Entry[]
+  /** By hash; the first of equal keys. */
+  #byHash!: ReadonlyMap<string, Entry>
 
   constructor(keys: readonly ApiKey[]) {
-    this.#matchers = keys.map(createMatcher)
+    this.#set(keys.map((key) => ({ key, calls: 0 })))
   }
 
   /** Replaces the keys. A key that stays keeps its count. */
   replace(keys: readonly ApiKey[]): void {
     const calls = new Map(this.calls)
-    this.#matchers = keys.map(createMatcher)
-    for (const matcher of this.#matchers) matcher.calls = calls.get(matcher.key.name) ?? 0
+    this.#set(keys.map((key) => ({ key, calls: calls.get(key.name) ?? 0 })))
+  }
+
+  #set(entries: readonly Entry[]): void {
+    this.#entries = entries
+    this.#byHash = new Map(entries.toReversed().map((entry) => [entry.key.hash, entry]))
   }
 
   /** Calls that each key has authorized, by its name. */
   get calls(): readonly (readonly [string, number])[] {
-    return this.#matchers.map(({ key, calls }) => [key.name, calls])
+    return this.#entries.map(({ key, calls }) => [key.name, calls])
   }
 
   /**
-   * Finds the key in the value of an `authorization` header, bare or as `Bearer <key>`; the first one if two are equal.
-   * It always compares all keys, so that the time it takes reveals nothing.
+   * Finds the key in the value of an `authorization` header, bare or as `Bearer <key>`. Keys are looked up by their
+   * hashes, and the hash found is compared in constant time: what a caller sends decides neither which bytes are
+   * compared nor how many, so the time reveals nothing about a key.
    */
   find(authorization: string | undefined): ApiKey | undefined {
     if (authorization === undefined) return undefined
-    const bearer = authorization.replace(/^bearer +/i, '')
-    let found: KeyMatcher | undefined
-    for (const matcher of this.#matchers) {
-      const isBare = matcher.matches(authorization)
-      const isBearer = matcher.matches(bearer)
-      if (isBare || isBearer) found ??= matcher
-    }
-    if (found === undefined) return undefined
+    const bare = this.#entryOf(authorization)
+    const bearer = this.#entryOf(authorization.replace(/^bearer +/i, ''))
+    const found = bare ?? bearer
+    if (found === undefined || (found.key.expiresAtMs ?? Number.POSITIVE_INFINITY) <= Date.now())
+      return undefined
     found.calls += 1
     return found.key
   }
-}
 
-interface KeyMatcher {
-  readonly key: ApiKey
-  readonly matches: (text: string) => boolean
-  calls: number
-}
-
-/**
- * Compares with one key in constant time: the presented text is written to a buffer of the key's length, and all of its
- * bytes are always compared.
- */
-function createMatcher(key: ApiKey): KeyMatcher {
-  const expected = Buffer.from(key.key)
-  const presented = Buffer.alloc(expected.length)
-  const matches = (text: string): boolean => {
-    presented.fill(0)
-    presented.write(text)
-    // The buffer holds only the beginning of a longer text.
-    return timingSafeEqual(presented, expected) && text.length === key.key.length
+  #entryOf(text: string): Entry | undefined {
+    const presented = hashOfKey(text)
+    const entry = this.#byHash.get(presented)
+    const isSame = timingSafeEqual(Buffer.from(presented), Buffer.from(entry?.key.hash ?? noHash))
+    return isSame ? entry : undefined
   }
-  return { key, matches, calls: 0 }
+}
+
+/** No text that anybody knows has it. */
+const noHash = '0'.repeat(64)
+
+interface Entry {
+  readonly key: ApiKey
+  calls: number
 }
 
 /**

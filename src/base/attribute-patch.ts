@@ -28,7 +28,8 @@ export function checkPatchPaths({ set, unset = [] }: Pick<Patch, 'set' | 'unset'
   }
 }
 
-function overlap(path: string, other: string): boolean {
+/** Whether two paths are the same, or one is inside the other. */
+export function overlap(path: string, other: string): boolean {
   return path === other || path.startsWith(`${other}.`) || other.startsWith(`${path}.`)
 }
 

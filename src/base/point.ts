@@ -104,6 +104,11 @@ export interface SearchQuery {
   readonly limit: number
   readonly ef: number
   readonly filter?: Filter | undefined
+  /**
+   * The filter of the caller's key, a part of `filter`. The stored point to search near must match it, and scores are
+   * relative to the best that does.
+   */
+  readonly keyFilter?: Filter | undefined
   /** Whether the results must be the true nearest neighbours. */
   readonly exact?: boolean | undefined
   /** Only results at most this far away, in the units of the metric. */

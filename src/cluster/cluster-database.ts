@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import { type DatabaseError, invalid } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
 import { idSeedBytes } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchResults } from '../base/point.ts'
@@ -106,7 +107,8 @@ export class ClusterDatabase implements Database {
   }
 
   async insert(points: readonly NewPoint[], options: InsertOptions = {}): Promise<Inserted> {
-    const { onError = 'abort', identity, signal } = options
+    const { onError = 'abort', identity, signal, keyFilter } = options
+    if (keyFilter !== undefined && points.some(({ id }) => id !== undefined)) throw noOwnIds()
     await this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
     const request: LoggedInsert = { kind: 'insert', points, onError, identity, idSeed }
@@ -116,8 +118,8 @@ export class ClusterDatabase implements Database {
     return await this.#write(request, signal, isDrawn ? idSeed[0] : undefined)
   }
 
-  async remove(id: string, signal?: AbortSignal): Promise<boolean> {
-    return await this.#write({ kind: 'remove', id }, signal, partitionOf(id))
+  async remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean> {
+    return await this.#write({ kind: 'remove', id, keyFilter }, signal, partitionOf(id))
   }
 
   async put(
@@ -125,9 +127,10 @@ export class ClusterDatabase implements Database {
     point: Pick<NewPoint, 'vector' | 'payload'>,
     when?: Precondition,
     signal?: AbortSignal,
+    keyFilter?: Filter,
   ): Promise<{ readonly version: number; readonly created: boolean }> {
     await this.#collection.checkRoom([point])
-    return await this.#write({ kind: 'put', id, point, when }, signal, partitionOf(id))
+    return await this.#write({ kind: 'put', id, point, when, keyFilter }, signal, partitionOf(id))
   }
 
   async patch(
@@ -135,9 +138,10 @@ export class ClusterDatabase implements Database {
     patch: Patch,
     when?: Precondition,
     signal?: AbortSignal,
+    keyFilter?: Filter,
   ): Promise<{ readonly version: number }> {
     await this.#collection.checkPatchRoom(id, patch)
-    return await this.#write({ kind: 'patch', id, patch, when }, signal, partitionOf(id))
+    return await this.#write({ kind: 'patch', id, patch, when, keyFilter }, signal, partitionOf(id))
   }
 
   /**
@@ -345,6 +349,13 @@ export class ClusterCollections implements Collections {
     byName.set(alias, database)
     return { database, [Symbol.dispose]: () => lease[Symbol.dispose]() }
   }
+}
+
+/** Nodes that do not hold a point cannot tell from the log whether it matches the filter of a key. */
+function noOwnIds(): DatabaseError {
+  return invalid(
+    'in a cluster, a key with a filter inserts points without ids: put points under ids one by one',
+  )
 }
 
 function noWordsInClusters(): DatabaseError {

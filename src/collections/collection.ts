@@ -1,9 +1,11 @@
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
+import type { Attributes } from '../base/attributes.ts'
 import type { BudgetShare } from '../base/budgets.ts'
 import type { WordSettings } from '../base/collection.ts'
 import { assert, cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
+import { matchesKeyFilter } from '../base/key-filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Metric, NewPoint, Patch, Payload, Point, SearchQuery, SearchResults } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
@@ -20,6 +22,7 @@ import {
   type InsertOptions,
   type ListPage,
   type ListQuery,
+  type PointsSnapshot,
   type ReadCall,
 } from '../points/database.ts'
 import { SlotAllocator } from '../points/point-table.ts'
@@ -260,23 +263,25 @@ export class Collection implements Database, AsyncDisposable {
 
   insert(
     points: readonly NewPoint[],
-    { onError = 'abort', identity, signal }: InsertOptions = {},
+    { onError = 'abort', identity, signal, keyFilter }: InsertOptions = {},
   ): Promise<Inserted> {
-    return this.#ownWrites.submit({ kind: 'insert', points, onError, identity }, { signal })
+    return this.#ownWrites.submit({ kind: 'insert', points, onError, identity, keyFilter }, { signal })
   }
 
   put(
-    ...[id, point, when, signal]: Parameters<Database['put']>
+    ...[id, point, when, signal, keyFilter]: Parameters<Database['put']>
   ): Promise<{ readonly version: number; readonly created: boolean }> {
-    return this.#ownWrites.submit({ kind: 'put', id, point, when }, { signal })
+    return this.#ownWrites.submit({ kind: 'put', id, point, when, keyFilter }, { signal })
   }
 
-  patch(...[id, patch, when, signal]: Parameters<Database['patch']>): Promise<{ readonly version: number }> {
-    return this.#ownWrites.submit({ kind: 'patch', id, patch, when }, { signal })
+  patch(
+    ...[id, patch, when, signal, keyFilter]: Parameters<Database['patch']>
+  ): Promise<{ readonly version: number }> {
+    return this.#ownWrites.submit({ kind: 'patch', id, patch, when, keyFilter }, { signal })
   }
 
-  remove(id: string, signal?: AbortSignal): Promise<boolean> {
-    return this.#ownWrites.submit({ kind: 'remove', id }, { signal })
+  remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean> {
+    return this.#ownWrites.submit({ kind: 'remove', id, keyFilter }, { signal })
   }
 
   changeByFilter(
@@ -414,7 +419,7 @@ export class Collection implements Database, AsyncDisposable {
 
   async get(id: string, call?: ReadCall): Promise<Point | undefined> {
     if (this.#refusal !== undefined) throw this.#refusal
-    const point = this.#reader.get(id)
+    const point = this.#reader.get(id, call?.keyFilter)
     if (point !== undefined) call?.room?.add(detailBytes(point))
     return point
   }
@@ -475,6 +480,20 @@ export class Collection implements Database, AsyncDisposable {
       return snapshot
     } catch (error) {
       onClose()
+      throw error
+    }
+  }
+
+  async snapshotWithin(keyFilter: Filter): Promise<PointsSnapshot> {
+    const snapshot = this.snapshot()
+    const matches = (attributes: Attributes | undefined): boolean => matchesKeyFilter(keyFilter, attributes)
+    try {
+      const points = await snapshot.count(matches)
+      const { databaseId, sequence } = snapshot
+      const chunks = (): AsyncGenerator<Buffer> => snapshot.chunks({ points, matches })
+      return { databaseId, sequence, points, chunks, close: () => snapshot.close() }
+    } catch (error) {
+      snapshot.close()
       throw error
     }
   }

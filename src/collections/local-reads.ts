@@ -197,8 +197,10 @@ export class LocalReads {
 }
 
 /** Whether a query does not ask for what only the engine has. */
-function isSearchedHere({ profile, words }: SearchQuery): boolean {
-  return profile !== true && words === undefined
+function isSearchedHere({ vector, keyFilter, profile, words }: SearchQuery): boolean {
+  // Whether a stored point matches the filter of a key is not known here.
+  const isOpen = typeof vector !== 'string' || keyFilter === undefined
+  return isOpen && profile !== true && words === undefined
 }
 
 function needsRecords({ vector, include }: SearchQuery): boolean {

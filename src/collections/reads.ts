@@ -30,9 +30,9 @@ export class PointReader {
     this.#settle = settle
   }
 
-  /** Returns the point with this id if it is visible. */
-  get(id: string): Point | undefined {
-    const found = this.#find(id)
+  /** Returns the point with this id if it is visible, and matches a filter. */
+  get(id: string, filter?: Filter): Point | undefined {
+    const found = this.#find(id, filter)
     if (found === undefined) return undefined
     const { slot, record } = found
     const { payload } = record
@@ -79,11 +79,13 @@ export class PointReader {
     )
   }
 
-  #find(id: string): StoredPoint | undefined {
+  /** Whether a point matches is known without reading it, so it takes no longer than if there were no point. */
+  #find(id: string, filter?: Filter): StoredPoint | undefined {
     const points = this.#points
     return this.#found(id, () => {
       const slot = points.table.find(id)
-      return slot === -1 || points.expirations.hasExpired(slot) ? -1 : slot
+      if (slot === -1 || points.expirations.hasExpired(slot)) return -1
+      return filter === undefined || points.matches(slot, filter) ? slot : -1
     })
   }
 

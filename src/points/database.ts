@@ -30,6 +30,8 @@ export interface Collections {
    * @throws DatabaseError `collection_not_found`
    */
   lease(name: string): Lease | Promise<Lease>
+  /** Returns a collection's own name; absent where `aliases` has all of them. Any other name is returned as it is. */
+  nameOf?(name: string): string | Promise<string>
   /** In alphabetical order, the default collection included. */
   list(): readonly CollectionInfo[]
   /** @throws DatabaseError `collection_not_found` */
@@ -46,8 +48,10 @@ export interface Collections {
     position: number,
     signal: AbortSignal | undefined,
   ): Promise<PointsOnNodes> | undefined
-  /** Figures of all collections together; in a cluster, as this node has them. */
-  readonly totals: CollectionTotals
+  /**
+   * Figures of all collections together; in a cluster, as this node has them. Undefined where only some may be seen.
+   */
+  readonly totals: CollectionTotals | undefined
   /** The name of the collection of each alias. */
   readonly aliases: ReadonlyMap<string, string>
   /**
@@ -101,6 +105,9 @@ export interface CollectionTotals {
 /**
  * The points of a collection. Insertions and removals resolve when they are on
  * disk and visible to every later read and search.
+ *
+ * A `keyFilter` is the filter of the caller's key: a point that does not match is as if it did not exist. Only its id is
+ * taken: to store another point under it is refused with `permission_denied`.
  */
 export interface Database {
   /** Length of every vector; undefined until the first insert fixes it. */
@@ -123,7 +130,7 @@ export interface Database {
    */
   insert(points: readonly NewPoint[], options?: InsertOptions): Promise<Inserted>
   /** Removes the point; returns false when no point has this id. `id` is a lower-case UUID. */
-  remove(id: string, signal?: AbortSignal): Promise<boolean>
+  remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean>
   /**
    * Stores a point under its id, replacing any point that has it.
    *
@@ -134,6 +141,7 @@ export interface Database {
     point: Pick<NewPoint, 'vector' | 'payload'>,
     when?: Precondition,
     signal?: AbortSignal,
+    keyFilter?: Filter,
   ): Promise<{ readonly version: number; readonly created: boolean }>
   /**
    * Changes a point.
@@ -145,6 +153,7 @@ export interface Database {
     patch: Patch,
     when?: Precondition,
     signal?: AbortSignal,
+    keyFilter?: Filter,
   ): Promise<{ readonly version: number }>
   /** Changes or removes the matching points in one atomic group, beginning with those inserted first. */
   changeByFilter(
@@ -191,6 +200,10 @@ export interface Database {
    *   points now
    */
   snapshot(signal?: AbortSignal): PointsSnapshot | Promise<PointsSnapshot>
+  /** Opens a snapshot of the points that match the filter of a key; absent on nodes of a cluster. */
+  snapshotWithin?(keyFilter: Filter): Promise<PointsSnapshot>
+  /** Set where only the points that match a key's filter are seen. */
+  readonly keyFilter?: Filter
 }
 
 /** Identifies a request with an idempotency key, by hashes of 16 bytes. */
@@ -205,6 +218,7 @@ export interface InsertOptions {
   readonly onError?: 'abort' | 'continue' | undefined
   readonly identity?: RequestIdentity | undefined
   readonly signal?: AbortSignal | undefined
+  readonly keyFilter?: Filter | undefined
 }
 
 /** What an insert stored: the id of each input, null for those in `errors`, which only `continue` reports. */
@@ -237,6 +251,8 @@ export interface ReadCall {
    * answer is small, or its size is limited elsewhere.
    */
   readonly room?: AnswerRoom | undefined
+  /** Only of `get`. */
+  readonly keyFilter?: Filter | undefined
 }
 
 export interface ListQuery {
@@ -290,8 +306,8 @@ export interface PointsOnNodes {
    * points are absent.
    */
   readonly points: ReadonlyMap<string, number>
-  /** The number of partitions for which no node has answered. */
-  readonly missing: number
+  /** The number of partitions for which no node has answered; undefined if that was not looked at. */
+  readonly missing: number | undefined
 }
 
 /** Figures of a collection, for metrics and operators. */

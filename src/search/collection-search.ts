@@ -156,7 +156,11 @@ export class CollectionSearch {
   #admit(queries: readonly SearchQuery[]): number {
     const { results } = this.#options
     const points = this.#points.ids.size
-    const asked = queries.reduce((sum, { limit }) => sum + Math.min(limit, points), 0)
+    // A refusal must not tell how many points there are besides those that the caller's key may see.
+    const asked = queries.reduce(
+      (sum, { limit, keyFilter }) => sum + (keyFilter === undefined ? Math.min(limit, points) : limit),
+      0,
+    )
     if (asked > results.max) {
       throw new DatabaseError(
         'request_too_large',

@@ -59,7 +59,7 @@ export class QueryPlanner {
     const { searches, attributes } = this.#points
     // Read in the same turn: later changes are in the journal after this position.
     const touched = new TouchedSlots(attributes.journal, matching?.position ?? this.#points.start)
-    const near = typeof query.vector === 'string' ? this.#slotOf(query.vector) : -1
+    const near = typeof query.vector === 'string' ? this.#slotOf(query.vector, query.keyFilter) : -1
     const vector = typeof query.vector === 'string' ? searches!.index.read(near) : query.vector
     // The point itself is also found, and left out.
     const limit = query.limit + Number(near !== -1)
@@ -76,10 +76,11 @@ export class QueryPlanner {
     }
   }
 
-  #slotOf(id: string): number {
+  #slotOf(id: string, keyFilter: Filter | undefined): number {
     const { searches, ids } = this.#points
     const slot = searches === undefined ? -1 : ids.find(id)
-    if (slot === -1) throw new DatabaseError('not_found', `point ${id} to search near not found`)
+    const isHidden = slot !== -1 && keyFilter !== undefined && !this.#points.canMatch(slot, keyFilter)
+    if (slot === -1 || isHidden) throw new DatabaseError('not_found', `point ${id} to search near not found`)
     return slot
   }
 

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { AnswerRoom } from '../base/budgets.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
+import { filterKey } from '../base/filter-key.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { HitDetails, SearchResults } from '../base/point.ts'
@@ -33,6 +35,12 @@ interface Candidate {
   readonly score: number
 }
 
+/** The slots that match the query's filter, and those that the caller's key may see; undefined for all. */
+interface Matching {
+  readonly slots: MatchingSlots | undefined
+  readonly whole: MatchingSlots | undefined
+}
+
 /** Candidates by score, as of a position of the journal. */
 interface Scored {
   readonly candidates: readonly Candidate[]
@@ -49,7 +57,8 @@ interface Scored {
  *                                           └───────────── in one turn: nothing changes between ─────────┘
  *
  * The score of a point does not depend on limit, page or filter: each leg is divided by the best of the whole
- * collection, BM25 for words, 1 + cosine or 1 / (1 + distance) for vectors.
+ * collection, or of the points that the caller's key may see: BM25 for words, 1 + cosine or 1 / (1 + distance) for
+ * vectors.
  *
  * Main thread only.
  */
@@ -72,10 +81,13 @@ export class WordSearch {
     const { words } = this.#points
     if (words === undefined) throw invalid('words are not possible here')
     await words.ready()
-    const { cursor } = query
-    if (cursor !== undefined && cursor !== '') return await this.#page(query, this.#pages.find(cursor), room)
+    const { cursor, keyFilter } = query
+    const owner = keyFilter === undefined ? '' : await inTurns(filterKey(keyFilter))
+    if (cursor !== undefined && cursor !== '') {
+      return await this.#page(query, this.#pages.find(cursor, owner), room)
+    }
     for (let attempt = 1; ; attempt += 1) {
-      const scored = await this.#scored(query, attempt >= attemptsMax, signal)
+      const scored = await this.#scored(query, owner, attempt >= attemptsMax, signal)
       if (scored === undefined) continue
       if (scored.pinned !== undefined) return await this.#page(query, scored.pinned, room)
       const { candidates, position } = scored
@@ -88,22 +100,25 @@ export class WordSearch {
   /**
    * Returns the candidates by score, as of one moment; undefined if a change may concern them.
    *
+   * @param owner see `PinnedPages`
    * @param isLast whether to search without a pause
    */
   async #scored(
     query: SearchQuery,
+    owner: string,
     isLast: boolean,
     signal: AbortSignal | undefined,
   ): Promise<Scored | undefined> {
-    const { filter, cursor } = query
+    const { filter, keyFilter, cursor } = query
     const hasVector = typeof query.vector === 'string' || query.vector.length > 0
     const room = cursor === undefined ? candidatesMin : pinnedHitsMax
     const size = Math.max(query.limit, room)
     if (!hasVector) {
-      if (filter !== undefined) await inTurns(this.#points.attributes.matching(filter))
+      for (const each of [filter, keyFilter]) {
+        if (each !== undefined) await inTurns(this.#points.attributes.matching(each))
+      }
       this.#points.hideExpired()
-      const matching = filter && atOnce(this.#points.attributes.matching(filter))
-      return this.#kept(query, this.#byWords(query, size, matching))
+      return this.#kept(query, owner, this.#byWords(query, size, this.#matchingNow(query)))
     }
     const leg: SearchQuery = {
       ...query,
@@ -113,8 +128,8 @@ export class WordSearch {
       limit: size,
       ef: Math.max(query.ef, size),
     }
-    const best: SearchQuery = { ...leg, filter: undefined, limit: 1, ef: query.ef }
-    const legs = filter === undefined ? [leg] : [leg, best]
+    const best: SearchQuery = { ...leg, filter: keyFilter, limit: 1, ef: query.ef }
+    const legs = filter === keyFilter ? [leg] : [leg, best]
     const runs: Run[] = []
     for (const each of legs)
       runs.push(
@@ -127,16 +142,22 @@ export class WordSearch {
       if (run.near !== -1 && run.touched.now()?.has(run.near) !== false) return undefined
       if (answers.isTouched(run, found[index]!, 0)) return undefined
     }
-    const matching = filter && atOnce(this.#points.attributes.matching(filter))
-    return this.#kept(query, this.#together(query, runs[0]!, found, size, matching))
+    return this.#kept(query, owner, this.#together(query, runs[0]!, found, size, this.#matchingNow(query)))
+  }
+
+  #matchingNow({ filter, keyFilter }: SearchQuery): Matching {
+    const matching = (each: Filter | undefined): MatchingSlots | undefined =>
+      each && atOnce(this.#points.attributes.matching(each))
+    const slots = matching(filter)
+    return { slots, whole: filter === keyFilter ? slots : matching(keyFilter) }
   }
 
   /** Notes of which moment the candidates are, in their turn. */
-  #kept({ cursor }: SearchQuery, candidates: readonly Candidate[]): Scored {
+  #kept({ cursor }: SearchQuery, owner: string, candidates: readonly Candidate[]): Scored {
     const { position } = this.#points.attributes.journal
     if (cursor === undefined) return { candidates, position }
     const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), this.#points)
-    return { candidates, position, pinned: { token: this.#pages.add(hits), hits, offset: 0 } }
+    return { candidates, position, pinned: { token: this.#pages.add(hits, owner), hits, offset: 0 } }
   }
 
   /** Returns a list of hits for each run. */
@@ -146,9 +167,9 @@ export class WordSearch {
     return found
   }
 
-  #byWords({ words }: SearchQuery, size: number, matching: MatchingSlots | undefined): Candidate[] {
-    const hits = this.#points.words!.search(words!, size, matching)
-    const best = matching === undefined ? hits[0] : this.#points.words!.search(words!, 1)[0]
+  #byWords({ words }: SearchQuery, size: number, { slots, whole }: Matching): Candidate[] {
+    const hits = this.#points.words!.search(words!, size, slots)
+    const best = slots === whole ? hits[0] : this.#points.words!.search(words!, 1, whole)[0]
     return hits.map(({ slot, score }) => ({
       slot,
       sequence: this.#points.versionOf(slot),
@@ -164,14 +185,14 @@ export class WordSearch {
     run: Run,
     [near, nearest = near]: readonly Hits[],
     size: number,
-    matching: MatchingSlots | undefined,
+    { slots: matching, whole }: Matching,
   ): Candidate[] {
     const words = this.#points.words!
     const { searches } = this.#points
     if (searches === undefined) return []
     const { balance } = wanted!
     const byWords = words.search(wanted!, size, matching)
-    const bestWords = (matching === undefined ? byWords[0] : words.search(wanted!, 1)[0])?.score ?? 0
+    const bestWords = (matching === whole ? byWords[0] : words.search(wanted!, 1, whole)[0])?.score ?? 0
     const slots = new Set(byWords.map(({ slot }) => slot))
     for (const { slot } of near!.length === 0 ? [] : near!.list(0)) slots.add(slot)
     slots.delete(run.near)
@@ -279,7 +300,7 @@ export class WordSearch {
       let at = offset
       for (; at < hits.scores.length && candidates.length < query.limit; at += 1) {
         const slot = this.#points.ids.find(idFromBytes(hits.ids, at * idBytes))
-        if (slot === -1) continue
+        if (slot === -1 || !this.#points.canMatch(slot, query.keyFilter)) continue
         candidates.push({
           slot,
           sequence: this.#points.versionOf(slot),
@@ -359,25 +380,32 @@ function pinnedHits(candidates: readonly Candidate[], { ids }: SearchedPoints): 
   }
 }
 
-/** The searches whose pages are being read: no page repeats or loses a hit while points change. */
+/**
+ * The searches whose pages are being read: no page repeats or loses a hit while points change. Each has an owner, the
+ * key of the filter of the caller's key: for others it does not exist.
+ */
 class PinnedPages {
   /** By token, the least recently used first. */
-  readonly #pinned = new Map<string, { readonly hits: PinnedHits; readonly untilMs: number }>()
+  readonly #pinned = new Map<
+    string,
+    { readonly hits: PinnedHits; readonly owner: string; readonly untilMs: number }
+  >()
 
-  add(hits: PinnedHits): string {
+  add(hits: PinnedHits, owner: string): string {
     const token = randomBytes(12).toString('base64url')
-    this.#pinned.set(token, { hits, untilMs: performance.now() + pageLifeMs })
+    this.#pinned.set(token, { hits, owner, untilMs: performance.now() + pageLifeMs })
     if (this.#pinned.size > searchesMax) this.#pinned.delete(this.#pinned.keys().next().value!)
     return token
   }
 
   /** @throws DatabaseError `invalid_argument`, or `cursor_expired` */
-  find(cursor: string): Pinned {
+  find(cursor: string, owner: string): Pinned {
     const [, token, at] = /^([\w-]{16})\.(\d{1,4})$/.exec(cursor) ?? []
     if (token === undefined) throw invalid('cursor is not one of an answer, and not empty for the first page')
     const known = this.#pinned.get(token)
-    if (known === undefined || known.untilMs < performance.now()) {
-      this.#pinned.delete(token)
+    const hasExpired = known !== undefined && known.untilMs < performance.now()
+    if (known === undefined || hasExpired || known.owner !== owner) {
+      if (hasExpired) this.#pinned.delete(token)
       const life = `the hits of a search are kept for ${pageLifeMs / 60_000} minutes after its first page`
       throw new DatabaseError(
         'cursor_expired',

@@ -1,19 +1,15 @@
-import type { ApiKey, ServiceKeys } from '../base/api-key.ts'
+import { type ApiKey, hashOfKey, type ServiceKeys } from '../base/api-key.ts'
 import type { Logger } from '../base/log.ts'
 import { type Config, isHttpOpen } from '../config.ts'
-import {
-  loadOrCreateApiKey,
-  readKeysFile,
-  setAsideApiKey,
-  watchKeysFile,
-} from '../storage/files/api-key-files.ts'
+import { loadOrCreateApiKey, setAsideApiKey } from '../storage/files/api-key-files.ts'
+import { type KeysFile, readKeysFile, watchKeysFile } from './keys-file.ts'
 
 /** All keys of both transports: from the settings, from the data directory and from API_KEYS_FILE, which may change. */
 export class ApiKeys {
   readonly #config: Config
   readonly #logger: Logger
   readonly #generated: GeneratedKey | undefined
-  readonly #file: ReturnType<typeof readKeysFile> | undefined
+  readonly #file: KeysFile | undefined
   #inForce: ServiceKeys
 
   /** @throws Error when API_KEYS_FILE cannot be used */
@@ -57,11 +53,11 @@ export class ApiKeys {
     return watchKeysFile(file, this.#file, onKeys, onFault)
   }
 
-  /** A key from the settings has the role `write`. */
+  /** A key from the settings has the role `admin`. */
   #keysWith(fileKeys: readonly ApiKey[]): ServiceKeys {
     const { grpcRootPassword, httpApiKey } = this.#config
     const own = (name: string, key: string | undefined): ApiKey[] =>
-      key === undefined ? [] : [{ name, key, role: 'admin' }]
+      key === undefined ? [] : [{ name, hash: hashOfKey(key), role: 'admin' }]
     const keys: ServiceKeys = {
       grpc: [
         ...own('GRPC_ROOT_PASSWORD', grpcRootPassword),

@@ -52,6 +52,7 @@ export class EngineCalls {
       database: (name: string | undefined, method: DatabaseMethod, inputs: unknown[]) =>
         this.#callDatabase(name, method, inputs),
       collection: (name: string) => this.#known(name),
+      nameOf: (collection: string) => collectionNameOf(this.#context, { collection }),
       operation: (name: OperationName, input: undefined, call: Call) => this.#run(name, input, call),
       embed: (texts: readonly string[], signal: AbortSignal | undefined) =>
         this.#context.embeddings!.embed(texts, signal),
@@ -94,7 +95,7 @@ export class EngineCalls {
     const { run, concerns }: OperationRow<Name> = operations[name]
     try {
       const output =
-        concerns === 'points'
+        concerns === 'points' || concerns === 'collections'
           ? await inCollection(this.#context, call, undefined, (context) =>
               run(context, input as never, call),
             )

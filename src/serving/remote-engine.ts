@@ -70,9 +70,11 @@ async function run(
   line: Line,
   name: string,
   input: unknown,
-  { fields, collection, version, signal }: Call,
+  { fields, key, collection, version, signal }: Call,
 ): Promise<unknown> {
-  const output = await line.ask('operation', name, input, { fields, collection, version, signal })
+  const output = await line.ask('operation', name, input, {
+    ...{ fields, key, collection, version, signal },
+  })
   return name === 'TakeSnapshot' ? { snapshot: remoteSnapshot(line, output as RemoteSnapshot) } : output
 }
 
@@ -108,7 +110,7 @@ function remoteDatabase(
     (await reads.count(name, filter)) ??
     ((await line.ask('database', name, 'count', [filter, signal])) as number)
   const get: Database['get'] = async (id, call) =>
-    (await reads.get(name, id, call)) ??
+    (call?.keyFilter === undefined ? await reads.get(name, id, call) : undefined) ??
     ((await line.ask('database', name, 'get', [id, call])) as Point | undefined)
   const database = {
     ...Object.fromEntries(methods),
@@ -123,7 +125,7 @@ function remoteDatabase(
 }
 
 /** Collections by name. What is known of them is kept while the engine's catalog stays as it is. */
-class RemoteCollections implements Pick<Collections, 'lease' | 'aliases'> {
+class RemoteCollections implements Pick<Collections, 'lease' | 'aliases' | 'nameOf'> {
   readonly #line: Line
   readonly #state: SharedState
   readonly #reads: LocalReads
@@ -145,6 +147,11 @@ class RemoteCollections implements Pick<Collections, 'lease' | 'aliases'> {
   lease(name: string): Lease | Promise<Lease> {
     this.#forget()
     return this.#known.has(name) ? this.#leaseOf(name) : this.#learn(name)
+  }
+
+  nameOf(name: string): string | Promise<string> {
+    this.#forget()
+    return this.#known.get(name)?.name ?? (this.#line.ask('nameOf', name) as Promise<string>)
   }
 
   async #learn(name: string): Promise<Lease> {

@@ -123,7 +123,7 @@ class ServingThreads implements Transports {
       this.#ended(number),
     )
     this.#threads.set(number, thread)
-    this.#ports = await thread.start(this.#ports)
+    this.#ports = await thread.start(this.#ports, this.#keys)
     // Either may have changed while it started.
     thread.line.tell('setKeys', this.#keys)
     thread.line.tell('setServing', this.#isServing)
@@ -245,9 +245,9 @@ class ServingThread {
   }
 
   /** Lets the thread open its ports; resolves with the actual ones. */
-  async start(ports: Ports): Promise<Ports> {
+  async start(ports: Ports, keys: ServiceKeys): Promise<Ports> {
     try {
-      const opened = (await this.line.ask('start', ports)) as Ports
+      const opened = (await this.line.ask('start', ports, keys)) as Ports
       this.hasStarted = true
       this.takeUtilization()
       return opened
@@ -276,13 +276,13 @@ class ServingThread {
 
 function setupOf(
   thread: number,
-  { config, context, keys, bodies, state, readers }: ServingThreadsOptions,
+  { config, context, bodies, state, readers }: ServingThreadsOptions,
 ): ThreadSetup {
   const { limits, embeddings } = context
   const { slowQueryMs, slowQueriesKept } = config
   const model = embeddings && { model: embeddings.model, maxTextBytes: embeddings.maxTextBytes }
   const settings = { limits, embeddings: model, slowQueryMs, slowQueriesKept }
-  return { config, settings, keys, thread, bodies, reads: readers.add(thread), state: state.memory }
+  return { config, settings, thread, bodies, reads: readers.add(thread), state: state.memory }
 }
 
 /** What serving threads ask of the service besides the engine. */

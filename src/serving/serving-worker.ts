@@ -15,7 +15,7 @@ import { engineThread, type ThreadSetup } from './thread-setup.ts'
 
 /** A serving thread: both transports, over the engine at the other end of a line. */
 const port = parentPort!
-const { config, settings, keys, thread, bodies, reads, state }: ThreadSetup = workerData
+const { config, settings, thread, bodies, reads, state }: ThreadSetup = workerData
 let transports: ThreadTransports | undefined
 
 /** Counts the calls of this thread; the engine's thread adds up those of all threads. */
@@ -62,7 +62,7 @@ const matching: MatchingCall = async (...query) =>
   })) as MatchingAnswer
 
 /** Opens both ports. Returns the actual ones. */
-async function start(ports: Ports): Promise<Ports> {
+async function start(ports: Ports, keys: ServiceKeys): Promise<Ports> {
   const logger = createLogger({
     level: config.logLevel,
     pretty: false,

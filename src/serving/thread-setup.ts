@@ -1,4 +1,3 @@
-import type { ServiceKeys } from '../base/api-key.ts'
 import type { BodyMemory } from '../base/budgets.ts'
 import type { ReaderSetup } from '../collections/reader-messages.ts'
 import type { Config } from '../config.ts'
@@ -8,7 +7,6 @@ import type { RemoteSettings } from './remote-engine.ts'
 export interface ThreadSetup {
   readonly config: Config
   readonly settings: RemoteSettings
-  readonly keys: ServiceKeys
   /** Its number, from 1; 0 is the engine's thread. */
   readonly thread: number
   /** Of the budgets of bodies. */

@@ -78,7 +78,7 @@ class EssentialSettings {
 class AccessSettings {
   readonly apiKeysFile: Row<string | undefined> = text('file', {
     default: undefined,
-    doc: 'File with further keys for both transports. Each line has a role (`read`, `write` or `admin`), a name and a key. Other users must not be able to read the file (mode 600 or 640). It is read again within a second of a change. With it, HTTP requires a key, too.',
+    doc: 'File with further keys for both transports. Each line has a role (`read`, `write` or `admin`), a name, a key or its hash, and perhaps what the key is restricted to. Other users must not be able to read the file (mode 600 or 640). It is read again within a second of a change. With it, HTTP requires a key, too.',
   })
 
   readonly certsDir: Row<string | undefined> = text('directory', {

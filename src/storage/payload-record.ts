@@ -127,7 +127,8 @@ export function payloadOf({
   }
 }
 
-function attributesOf(json: Buffer): Attributes | undefined {
+/** Reads the attributes of a record. */
+export function attributesOf(json: Buffer): Attributes | undefined {
   return json.length === 0 ? undefined : attributesFromJson(json.toString('utf8'))
 }
 

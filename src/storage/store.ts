@@ -1,3 +1,4 @@
+import type { Attributes } from '../base/attributes.ts'
 import type { CollectionSettings, HnswSettings, WordSettings } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
@@ -108,6 +109,8 @@ export interface Snapshot {
    * @throws DatabaseError `internal` that names the damage; `cancelled` after `close`
    */
   chunks(part?: SnapshotPart): AsyncGenerator<Buffer>
+  /** Counts the points with attributes that pass a test. */
+  count(matches: AttributesTest): Promise<number>
   /** On a node of a cluster: the state of the replica with these points. */
   readonly applied: Applied | undefined
   readonly keyedRequestCount: number
@@ -119,10 +122,15 @@ export interface Snapshot {
 
 /** Some of the points of a snapshot. */
 export interface SnapshotPart {
-  readonly partitions: PartitionSet
-  /** Number of points in these partitions. */
+  /** Only points of these. */
+  readonly partitions?: PartitionSet | undefined
+  /** Only points that pass this test. */
+  readonly matches?: AttributesTest | undefined
+  /** Number of these points. */
   readonly points: number
 }
+
+export type AttributesTest = (attributes: Attributes | undefined) => boolean
 
 /** The records of one collection. Can be sent to other threads. */
 export interface StoredPlace {

@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError, wrongDimension } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
+import { refused } from '../base/key-filter.ts'
 import { idSeedBytes, idsFromSeed, newId } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
@@ -177,8 +179,9 @@ export class ChangeDecider {
    * @throws DatabaseError `already_exists`
    */
   #isSkipped(request: InsertRequest, index: number): boolean {
-    const { points } = request
+    const { points, keyFilter } = request
     const { id, onConflict = 'error' } = points[index]!
+    if (id !== undefined) this.#checkFree(this.#points.table.find(id), keyFilter)
     if (id === undefined || onConflict === 'replace' || !this.#exists(id, request, index)) return false
     if (onConflict === 'skip') return true
     throw new DatabaseError(
@@ -194,9 +197,10 @@ export class ChangeDecider {
     return expiresAtUs !== undefined && expiresAtUs > this.#stamp!.nowUs
   }
 
-  #decidePut(queued: Queued, { id, point, when }: RequestOf<'put'>): Decided {
+  #decidePut(queued: Queued, { id, point, when, keyFilter }: RequestOf<'put'>): Decided {
     const slot = this.#find(id)
-    this.#check(when, slot)
+    if (when === undefined || when.kind === 'absent') this.#checkFree(slot, keyFilter)
+    this.#check(when, this.#seen(slot, keyFilter))
     const change = this.#put(id, point, slot)
     return {
       changes: this.#isHeld(id) ? [change] : [],
@@ -205,8 +209,8 @@ export class ChangeDecider {
     }
   }
 
-  #decidePatch({ id, patch, when }: RequestOf<'patch'>): Decided {
-    const slot = this.#find(id)
+  #decidePatch({ id, patch, when, keyFilter }: RequestOf<'patch'>): Decided {
+    const slot = this.#seen(this.#find(id), keyFilter)
     if (slot === -1) throw new DatabaseError('not_found', 'Point not found')
     this.#check(when, slot)
     const payload = applyPatch(this.#points.record(slot, id).payload, patch)
@@ -214,8 +218,8 @@ export class ChangeDecider {
     return { changes: [change], result: { version: change.sequence } }
   }
 
-  #decideRemove({ id }: RequestOf<'remove'>): Decided {
-    const exists = this.#find(id) !== -1
+  #decideRemove({ id, keyFilter }: RequestOf<'remove'>): Decided {
+    const exists = this.#seen(this.#find(id), keyFilter) !== -1
     return { changes: exists ? [this.#delete(id)] : [], result: exists }
   }
 
@@ -354,6 +358,21 @@ export class ChangeDecider {
   #find(id: string): number {
     const slot = this.#points.table.find(id)
     return slot !== -1 && this.#isThere(slot) ? slot : -1
+  }
+
+  /** The slot of a point, or -1 if it is hidden from the caller. */
+  #seen(slot: number, keyFilter: Filter | undefined): number {
+    return slot === -1 || keyFilter === undefined || this.#points.matches(slot, keyFilter) ? slot : -1
+  }
+
+  /**
+   * Says no more than it must about the point that has the id.
+   *
+   * @throws DatabaseError `permission_denied` if a point that is hidden from the caller has the id
+   */
+  #checkFree(slot: number, keyFilter: Filter | undefined): void {
+    if (this.#seen(slot, keyFilter) === slot) return
+    throw refused('the filter of the key does not allow to store a point under this id')
   }
 
   #isThere(slot: number): boolean {

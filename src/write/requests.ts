@@ -11,7 +11,7 @@ import type { Change, Insertion, PointRecord } from '../storage/store.ts'
 /**
  * Requests to change points. Most come from callers, or on a node of a cluster from its log. What a request of the log
  * changes is decided when it is applied. The decision is the same on every replica, because it depends only on the
- * points after the previous request, on the request, and on its stamp.
+ * points after the previous request, on the request, and on its stamp. `keyFilter`: see `Database`.
  */
 export type WriteRequest =
   | LoggedRequest
@@ -42,6 +42,7 @@ export interface InsertRequest {
   readonly idSeed?: Uint8Array | undefined
   /** Set if points of several nodes decide about the insert. */
   readonly found?: FoundPoints | undefined
+  readonly keyFilter?: Filter | undefined
 }
 
 export interface LoggedInsert extends InsertRequest {
@@ -61,6 +62,7 @@ interface PutRequest {
   readonly id: string
   readonly point: Pick<NewPoint, 'vector' | 'payload'>
   readonly when?: Precondition | undefined
+  readonly keyFilter?: Filter | undefined
 }
 
 interface PatchRequest {
@@ -68,11 +70,13 @@ interface PatchRequest {
   readonly id: string
   readonly patch: Patch
   readonly when?: Precondition | undefined
+  readonly keyFilter?: Filter | undefined
 }
 
 interface RemoveRequest {
   readonly kind: 'remove'
   readonly id: string
+  readonly keyFilter?: Filter | undefined
 }
 
 /** Changes the points that match a filter. */
@@ -246,6 +250,7 @@ const decidedReasons: ReadonlySet<string> = new Set([
   'not_found',
   'already_exists',
   'precondition_failed',
+  'permission_denied',
   'request_too_large',
 ])
 

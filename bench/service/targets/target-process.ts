@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { ApiContext } from '../../../src/api/call.ts'
-import { RefusedKeys } from '../../../src/base/api-key.ts'
+import { hashOfKey, RefusedKeys } from '../../../src/base/api-key.ts'
 import { createBodyBudgets } from '../../../src/base/budgets.ts'
 import { IdLists } from '../../../src/base/id-lists.ts'
 import { idBytes } from '../../../src/base/ids.ts'
@@ -89,7 +89,7 @@ async function startEcho(): Promise<Ports> {
     budgets: createBodyBudgets(config),
     metrics: new ServiceMetrics(),
     logger,
-    keys: { grpc: [{ name: 'bench', key: apiKey, role: 'write' }], http: undefined },
+    keys: { grpc: [{ name: 'bench', hash: hashOfKey(apiKey), role: 'write' }], http: undefined },
     refusedKeys: new RefusedKeys(logger),
     readiness: () => [],
     ports: { grpc: 0, http: 0 },

@@ -83,7 +83,12 @@ function* encodeSteps({ request, timeUs }: TimedRequest): Generator<void, Buffer
   const writer = new MessageWriter(undefined, expectedBytes(request))
   if (request.kind === 'insert') yield* writeInsert(writer, request)
   else writer.write(LogRequestSchema, { request: yield* messageOf(request) })
-  writer.write(LogRequestSchema, { version, timeUs })
+  const keyFilter = 'keyFilter' in request ? request.keyFilter : undefined
+  writer.write(LogRequestSchema, {
+    version: keyFilter === undefined ? version : keyedVersion,
+    timeUs,
+    keyFilter: keyFilter && filterMessage(keyFilter),
+  })
   return writer.finish()
 }
 
@@ -104,9 +109,13 @@ export function decodeInTurns(bytes: Uint8Array): TimedRequest | Promise<TimedRe
 function* decodeSteps({ buffer, byteOffset, byteLength }: Uint8Array): Generator<void, TimedRequest> {
   const bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
   try {
-    const { version: found, timeUs, request } = Encoded.of(LogRequestSchema, bytes).read()
+    const { version: found, timeUs, request, keyFilter } = Encoded.of(LogRequestSchema, bytes).read()
     if (found === version) return { request: yield* requestOf(request, bytes), timeUs }
-    throw new UnknownRecord(`a request in the log has version ${found}: this program reads ${version}`)
+    if (found === keyedVersion && keyFilter !== undefined) {
+      const keyed = { ...(yield* requestOf(request, bytes)), keyFilter: yield* filterOf(keyFilter) }
+      return { request: keyed as ClusterRequest, timeUs }
+    }
+    throw new UnknownRecord(`a request in the log has version ${found}: this program reads ${keyedVersion}`)
   } catch (error) {
     if (!(error instanceof RangeError) && !(error instanceof DatabaseError)) throw error
     throw new UnknownRecord(
@@ -116,6 +125,8 @@ function* decodeSteps({ buffer, byteOffset, byteLength }: Uint8Array): Generator
 }
 
 const version = 1
+/** With the filter of a key, which no node may ignore. */
+const keyedVersion = 2
 
 type RequestMessage = NonNullable<Init<LogRequest>['request']>
 

@@ -1,5 +1,6 @@
 import { cancellation, DatabaseError } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'
+import { matchesKeyFilter } from '../../base/key-filter.ts'
 import { PartitionSet, partitionOf } from '../../base/partitions.ts'
 import type { Point, SearchQuery, SearchResults, VectorQuery } from '../../base/point.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
@@ -151,10 +152,11 @@ export class ScatteredReads {
   async #withVectors(queries: readonly SearchQuery[], call: ReadCall): Promise<VectorQuery[]> {
     return await Promise.all(
       queries.map(async (query) => {
-        const { vector } = query
+        const { vector, keyFilter } = query
         if (typeof vector !== 'string') return { ...query, vector }
         const point = await this.get(vector, call)
-        if (point === undefined)
+        const isSeen = keyFilter === undefined || matchesKeyFilter(keyFilter, point?.payload.attributes)
+        if (point === undefined || !isSeen)
           throw new DatabaseError('not_found', `point ${vector} to search near not found`)
         // The point itself is found too, and left out.
         const limit = query.limit + 1
@@ -262,7 +264,7 @@ export async function countOnNodes(
   { self, node, peers, placement, statsMs = usualStatsMs, onPosition }: CountOptions,
   question: CountQuestion,
   signal: AbortSignal | undefined,
-): Promise<PointsOnNodes> {
+): Promise<PointsOnNodes & { readonly missing: number }> {
   const timeoutMs = statsMs
   const ask = async (asked: string, partitions: PartitionSet): Promise<ReadonlyMap<string, number>> => {
     if (asked === self) return await countHere(node, question.name, partitions)

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { constants, type Http2Session, type ServerHttp2Stream } from 'node:http2'
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status } from '@grpc/grpc-js'
+import type { ApiKey } from '../../base/api-key.ts'
 import type { BodyBudgets, ByteHold } from '../../base/budgets.ts'
 import { assert, DatabaseError, reasonHeader, reasons } from '../../base/errors.ts'
 import { frontBytes } from '../../messages/writer.ts'
@@ -24,6 +25,8 @@ interface BodyBounds {
 
 /** A request, in the form that the handlers of operations receive. */
 export interface ReceivedRequest {
+  /** The caller's key; unset until it is known. */
+  readonly key: ApiKey | undefined
   /** Returns the bytes and drops the reference to them, so that they can be freed when the caller is done with them. */
   take(): Buffer
   /** Call when the bytes are no longer needed. */
@@ -72,6 +75,7 @@ export function boundBody(
 
 /** The memory of one call. */
 class CallBody implements ReceivedRequest {
+  key: ApiKey | undefined
   readonly #call: OwnCall
   readonly #bounds: BodyBounds
   #bytes: Buffer | undefined

@@ -21,13 +21,8 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { type ApiContext, type Call, grpcFields, type RunningServer } from '../../api/call.ts'
-import {
-  allows,
-  type GrpcOperationName,
-  type OperationTypes,
-  operations,
-  permissionDenied,
-} from '../../api/operations.ts'
+import { refusalOf as refusalOfKey } from '../../api/key-rights.ts'
+import { type GrpcOperationName, type OperationTypes, operations } from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { ApiKey, Keyring, RefusedKeys } from '../../base/api-key.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
@@ -259,6 +254,7 @@ function callOf(
   return {
     call: {
       fields: grpcFields,
+      key: call.request.key,
       collection: firstOf(call, 'collection'),
       // Only the metadata that the operation reads: each lookup takes as long as decoding a small request.
       idempotencyKey: operations[name].role === 'write' ? firstOf(call, 'idempotency-key') : undefined,
@@ -316,8 +312,13 @@ function watchCalls(
         if (!requestStream) body.startRequestTimer()
         next({
           onReceiveMetadata(metadata, proceed) {
-            const refused = isOpen ? undefined : refusal(metadata.get('authorization'), options.keys, path)
-            if (refused === undefined) return proceed(metadata)
+            if (isOpen) return proceed(metadata)
+            const key = keyIn(metadata.get('authorization'), options.keys)
+            const refused = 'code' in key ? key : refusalByRights(key, path)
+            if (refused === undefined) {
+              body.key = key as ApiKey
+              return proceed(metadata)
+            }
             options.refusedKeys.add('grpc', call.getPeer())
             call.sendStatus(refused)
           },
@@ -334,11 +335,11 @@ function watchCalls(
   }
 }
 
-/** Returns the status that refuses a call, or undefined if its key allows the call. */
-function refusal(values: readonly MetadataValue[], keys: Keyring, path: string): OutgoingStatus | undefined {
+/** Returns the key of a call, or the status that refuses it. */
+function keyIn(values: readonly MetadataValue[], keys: Keyring): ApiKey | OutgoingStatus {
   const [value] = values
   const key = values.length === 1 && typeof value === 'string' ? keys.find(value) : undefined
-  if (key !== undefined) return refusalByRole(key, path)
+  if (key !== undefined) return key
   const details =
     values.length === 0
       ? 'missing API key: send it as `authorization` metadata'
@@ -347,10 +348,10 @@ function refusal(values: readonly MetadataValue[], keys: Keyring, path: string):
 }
 
 /** Methods that are not operations (reflection, and methods that do not exist) need only the role `read`. */
-function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
+function refusalByRights(key: ApiKey, path: string): OutgoingStatus | undefined {
   const name = codecNames.find((each) => path === `/${serviceName}/${each}`)
-  if (name === undefined || allows(key, operations[name].role)) return undefined
-  return statusOf(permissionDenied(key, name, operations[name].role))
+  const refusal = name && refusalOfKey(key, name, operations[name])
+  return refusal && statusOf(refusal)
 }
 
 async function bind(

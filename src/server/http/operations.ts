@@ -1,6 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Call, httpFields } from '../../api/call.ts'
-import { type OperationName, type OperationTypes, operations } from '../../api/operations.ts'
+import {
+  type OperationName,
+  type OperationRow,
+  type OperationTypes,
+  operations,
+} from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { Role } from '../../base/api-key.ts'
 import type { ByteHold } from '../../base/budgets.ts'
@@ -16,11 +21,12 @@ export function addOperations(app: FastifyInstance, options: HttpServerOptions):
   const runner: HttpRunner = { ...options, transport: 'http' }
   for (const name of offeredBy(options)) {
     const { method, parameters }: Pick<Route<OperationName>, 'method' | 'parameters'> = routes[name]
+    const { role, within }: Pick<OperationRow<OperationName>, 'role' | 'within'> = operations[name]
     for (const url of pathsOf(name)) {
       app.route({
         method,
         url,
-        config: { role: operations[name].role, ...(parameters && { parameters }) },
+        config: { role, within, ...(parameters && { parameters }) },
         handler: (request, reply) => answer(runner, name, request, reply),
       })
     }
@@ -108,13 +114,14 @@ const noBody = Buffer.alloc(0)
 
 /** Converts a request for the operations. */
 function callOf(
-  { body, headers, query }: FastifyRequest,
+  { body, headers, query, apiKey }: FastifyRequest,
   reply: FastifyReply,
   { collection }: PathParts,
   room: ByteHold,
 ): Call {
   const call: Call = {
     fields: httpFields,
+    key: apiKey,
     collection,
     // Node joins repeated headers with a comma, as HTTP specifies.
     idempotencyKey: headers['idempotency-key'] as string | undefined,

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 import cors from '@fastify/cors'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { allows, permissionDenied } from '../../api/operations.ts'
+import { refusalOf } from '../../api/key-rights.ts'
 import { DatabaseError, reasonHeader } from '../../base/errors.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
 import type { Connections } from './connections.ts'
@@ -23,6 +23,7 @@ export function refuseRequests(
   const offered = offeredBy(options)
   const isHost = createHostCheck({ ...options, hasKeys: keys !== undefined })
   const isOwnPage = createOriginCheck({ ...options, hasKeys: keys !== undefined })
+  app.decorateRequest('apiKey', undefined)
   app.addHook('onRequest', async (request, reply) => {
     connections.begin(request.raw.socket, reply.raw)
     if (closing.aborted) {
@@ -50,10 +51,10 @@ export function refuseRequests(
       )
     }
     if (request.is404) throw notRouted(request, reply, offered)
-    const { role = 'write' } = request.routeOptions.config
-    if (key !== undefined && !allows(key, role)) {
-      throw permissionDenied(key, `${request.method} ${shown(pathOf(request))}`, role)
-    }
+    const { role = 'write', within } = request.routeOptions.config
+    const refusal = refusalOf(key, `${request.method} ${shown(pathOf(request))}`, { role, within })
+    if (refusal !== undefined) throw refusal
+    request.apiKey = key
   })
   // Not while a body is still arriving: the connection would be reset, and the answer could be lost.
   app.addHook('onSend', (request, reply, _payload, done) => {
@@ -67,7 +68,7 @@ export function refuseRequests(
     app.route({
       method: ['GET', 'PUT', 'PATCH', 'DELETE'],
       url: path,
-      config: { role: 'read' },
+      config: { role: 'read', within: 'filter' },
       handler: (_request, reply) => reply.callNotFound(),
     })
   }

@@ -10,7 +10,7 @@ import {
   fastify,
 } from 'fastify'
 import type { RunningServer } from '../../api/call.ts'
-import type { Role } from '../../base/api-key.ts'
+import type { ApiKey, Role } from '../../base/api-key.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { isLoopback } from '../../base/runtime.ts'
 import { onClosed } from './answers.ts'
@@ -153,9 +153,15 @@ declare module 'fastify' {
   interface FastifyReply extends Omit<FieldNotes, 'isStrict'> {
     isStrict: boolean
   }
+  interface FastifyRequest {
+    /** The caller's key. */
+    apiKey: ApiKey | undefined
+  }
   interface FastifyContextConfig {
     /** The role that the route needs; `write` if absent. */
     role?: Role
+    /** See `OperationRow`. */
+    within?: 'collections' | 'filter' | undefined
     /** The names of its query parameters; none if absent. */
     parameters?: readonly string[]
   }

@@ -17,8 +17,8 @@ import {
   rowViews,
 } from '../key-layout.ts'
 import { decodeKeyedRequest } from '../keyed-requests.ts'
-import { type RecordParts, splitRecord } from '../payload-record.ts'
-import type { Snapshot, SnapshotPart } from '../store.ts'
+import { attributesOf, type RecordParts, splitRecord } from '../payload-record.ts'
+import type { AttributesTest, Snapshot, SnapshotPart } from '../store.ts'
 import { countSlots, hasSlot } from '../table.ts'
 import { faultIn, readLive, readMeta, type Tables } from '../tables.ts'
 import { type SnapshotPointBytes, SnapshotWriter } from './snapshot-format.ts'
@@ -92,7 +92,7 @@ export class StoreSnapshot implements Snapshot {
   async *chunks(part?: SnapshotPart): AsyncGenerator<Buffer> {
     const { dimension, sequence } = this.#meta
     const { databaseId } = this
-    const { points, partitions } = part ?? { points: this.points, partitions: undefined }
+    const { points, partitions, matches }: SnapshotPart = part ?? { points: this.points }
     const writer = new SnapshotWriter({ databaseId, dimension, sequence, points })
     yield writer.begin()
     if (dimension !== undefined && points > 0) {
@@ -100,8 +100,11 @@ export class StoreSnapshot implements Snapshot {
       const turn = new Turn()
       for await (const block of this.#blocks(file, dimension)) {
         for (const row of this.#rowsOf(block, partitions)) {
-          const chunk = writer.add(this.#pointOf(row))
-          if (chunk !== undefined) yield chunk
+          const record = this.#recordOf(row)
+          if (matches?.(attributesOf(record.attributes)) ?? true) {
+            const chunk = writer.add(pointOf(row, record))
+            if (chunk !== undefined) yield chunk
+          }
           if (turn.isOver) await turn.next()
         }
       }
@@ -109,6 +112,20 @@ export class StoreSnapshot implements Snapshot {
     if (writer.points !== points)
       throw this.#damaged('database', 'there are live slots beyond the recorded slot count')
     yield* writer.end()
+  }
+
+  async count(matches: AttributesTest): Promise<number> {
+    const turn = new Turn()
+    let count = 0
+    for (let slot = 0; slot < this.#meta.slotCount; slot += 1) {
+      if (!hasSlot(this.#live, slot)) continue
+      const value = this.#tables.payloads.getBinary(slot, this.#open)
+      const record = value && splitRecord(value)
+      if (record === undefined) throw this.#damaged('database', `the payload of slot ${slot} is damaged`)
+      if (matches(attributesOf(record.attributes))) count += 1
+      if (turn.isOver) await turn.next()
+    }
+    return count
   }
 
   close(): void {
@@ -152,24 +169,6 @@ export class StoreSnapshot implements Snapshot {
     }
   }
 
-  #pointOf(row: Row): SnapshotPointBytes {
-    const { contentType, content, version, order, expiresAtUs, attributes } = this.#recordOf(row)
-    const { id, sequence, vector } = row
-    return {
-      id,
-      sequence,
-      vector,
-      contentType: contentTypes.indexOf(contentType),
-      contentBytes: content.length,
-      content,
-      version,
-      order,
-      expiresAtUs,
-      attributeBytes: attributes.length,
-      attributes,
-    }
-  }
-
   #recordOf({ slot, id }: Row): RecordParts {
     const value = this.#tables.payloads.getBinary(slot, this.#open)
     const parts = value && splitRecord(value)
@@ -202,6 +201,25 @@ interface Row {
   readonly sequence: number
   /** Bytes of the vector. */
   readonly vector: Buffer
+}
+
+function pointOf(
+  { id, sequence, vector }: Row,
+  { contentType, content, version, order, expiresAtUs, attributes }: RecordParts,
+): SnapshotPointBytes {
+  return {
+    id,
+    sequence,
+    vector,
+    contentType: contentTypes.indexOf(contentType),
+    contentBytes: content.length,
+    content,
+    version,
+    order,
+    expiresAtUs,
+    attributeBytes: attributes.length,
+    attributes,
+  }
 }
 
 async function readFully(file: FileHandle, target: Buffer, position: number): Promise<number> {

@@ -1,0 +1,195 @@
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { type ApiKey, hashOfKey, type Role, roles } from '../base/api-key.ts'
+import { parseDateTime } from '../base/attributes.ts'
+import { collectionName } from '../base/collection.ts'
+import { versionOfFiles, watchFiles } from '../base/files.ts'
+import type { Filter } from '../base/filter.ts'
+import { faultOfKeyFilter } from '../base/key-filter.ts'
+import { atOnce } from '../base/turns.ts'
+import { readFilter } from '../messages/json-filter.ts'
+import { JsonValue } from '../messages/json-reader.ts'
+
+/** A file of keys as it was read. */
+export interface KeysFile {
+  readonly keys: readonly ApiKey[]
+  /** Identifies the version of the file: changes when the file changes. */
+  readonly version: string
+}
+
+/**
+ * Reads a file of keys (API_KEYS_FILE). Each line has a role, a name, and a key or its SHA-256, with white space between
+ * them, and perhaps a JSON object that restricts the key. Blank lines and lines that begin with # are skipped.
+ *
+ *   # role  name       key
+ *   write   importer   Zk3tJv0wq9Lr7mXb
+ *   read    dashboard  sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+ *   write   acme       sha256:60303ae2… {"collections":["docs-*"],"filter":{"tenant":"acme"}}
+ *
+ * @throws Error that names the file, the line and the fault, but never a key
+ */
+export function readKeysFile(path: string): KeysFile {
+  // Before the file is read: a change in between is noticed afterwards.
+  const version = versionOfFiles([path])
+  const file = opened(path)
+  try {
+    const stats = fstatSync(file)
+    if (process.platform !== 'win32' && (stats.mode & 0o027) !== 0) {
+      const mode = (stats.mode & 0o777).toString(8)
+      throw new Error(
+        `${path} (API_KEYS_FILE) has mode ${mode}, with which others can read or change it: use chmod 600`,
+      )
+    }
+    if (stats.size > bytesMax) {
+      throw new Error(`${path} (API_KEYS_FILE) has ${stats.size} bytes, the maximum is ${bytesMax}`)
+    }
+    return { keys: keysIn(readFileSync(file, 'utf8'), path), version }
+  } finally {
+    closeSync(file)
+  }
+}
+
+function opened(path: string): number {
+  try {
+    return openSync(path, 'r')
+  } catch (cause) {
+    throw new Error(`${path} (API_KEYS_FILE) cannot be read: ${(cause as Error).message}`, { cause })
+  }
+}
+
+/**
+ * Reads the file again within a second after each change. Calls `onFault` once for an invalid file. Returns the
+ * function that stops watching.
+ */
+export function watchKeysFile(
+  path: string,
+  first: KeysFile,
+  onKeys: (keys: readonly ApiKey[]) => void,
+  onFault: (error: unknown) => void,
+): () => void {
+  return watchFiles([path], first.version, () => {
+    try {
+      onKeys(readKeysFile(path).keys)
+    } catch (error) {
+      onFault(error)
+    }
+  })
+}
+
+const keysMax = 10_000
+const bytesMax = 8 * 1024 * 1024
+
+function keysIn(text: string, path: string): ApiKey[] {
+  const keys: ApiKey[] = []
+  const [names, hashes] = [new Set<string>(), new Set<string>()]
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    if (isComment(line)) continue
+    try {
+      const key = keyIn(line)
+      if (names.has(key.name)) throw new Error(`has the name ${key.name} again`)
+      if (hashes.has(key.hash)) throw new Error('has the key of another line')
+      if (keys.length === keysMax) throw new Error(`is one key too many, the maximum is ${keysMax}`)
+      names.add(key.name)
+      hashes.add(key.hash)
+      keys.push(key)
+    } catch (error) {
+      throw new Error(`${path}:${index + 1} (API_KEYS_FILE) ${(error as Error).message}`)
+    }
+  }
+  return keys
+}
+
+function isComment(line: string): boolean {
+  return /^\s*(#|$)/.test(line)
+}
+
+/** @throws Error with the fault of the line, in words that follow its place */
+function keyIn(line: string): ApiKey {
+  const [, role = '', name = '', key = '', limits] =
+    /^\s*(\S+)\s+(\S+)\s+(\S+)(?:\s+(\{.*\}))?\s*$/.exec(line) ?? []
+  if (key === '') {
+    throw new Error('is not like `read dashboard <key>`: a role, a name, a key, and perhaps {"filter": …}')
+  }
+  if (!isRole(role)) {
+    throw new Error(`has the role ${JSON.stringify(role.slice(0, 20))}, it must be read, write or admin`)
+  }
+  if (!keyName.test(name)) throw new Error(`has an invalid name: ${keyNameRule}`)
+  return { role, name, hash: hashIn(key), ...(limits === undefined ? {} : limitsOfKey(limits, role)) }
+}
+
+function isRole(text: string): text is Role {
+  return roles.some((role) => role === text)
+}
+
+export const keyName: RegExp = /^[\w.-]{1,64}$/
+/** The rule of `keyName` in words. */
+export const keyNameRule = 'it must be 1 to 64 letters, digits and _.-'
+
+function hashIn(key: string): string {
+  const [, hash] = /^sha256:([0-9a-f]{64})$/.exec(key) ?? []
+  if (hash !== undefined) return hash
+  if (key.startsWith('sha256:')) throw new Error('has a hash that is not 64 digits of 0-9a-f')
+  if (/^[\x21-\x7e]{16,}$/.test(key)) return hashOfKey(key)
+  throw new Error('has a key that is not 16 or more visible ASCII characters')
+}
+
+type KeyLimits = Pick<ApiKey, 'collections' | 'filter' | 'expiresAtMs'>
+
+/**
+ * Reads what a key is restricted to.
+ *
+ * @param text a JSON object
+ * @throws Error with the fault, in words that follow its place
+ */
+export function limitsOfKey(text: string, role: Role): KeyLimits {
+  const { collections, filter, expires_at: expires, ...others } = objectIn(text)
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined) {
+    throw new Error(`has ${JSON.stringify(unknown)}, it may have collections, filter and expires_at`)
+  }
+  if (role === 'admin' && (collections ?? filter) !== undefined) {
+    throw new Error('restricts a key with the role admin, which is for everything: use read or write')
+  }
+  return {
+    ...(collections === undefined ? {} : { collections: collectionsIn(collections) }),
+    ...(filter === undefined ? {} : { filter: filterIn(filter) }),
+    ...(expires === undefined ? {} : { expiresAtMs: momentIn(expires) }),
+  }
+}
+
+function objectIn(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new Error(`has malformed JSON: ${(error as Error).message}`)
+  }
+}
+
+function collectionsIn(given: unknown): readonly string[] {
+  const isName = (each: unknown): each is string =>
+    typeof each === 'string' && (each === '*' || collectionName.test(each.replace(/\*$/, '')))
+  if (Array.isArray(given) && given.length > 0 && given.length <= patternsMax && given.every(isName)) {
+    return given
+  }
+  throw new Error(
+    `has invalid collections: they are a list of 1 to ${patternsMax} names, or beginnings like "docs-*"`,
+  )
+}
+
+const patternsMax = 100
+
+function filterIn(given: unknown): Filter {
+  try {
+    const filter = atOnce(readFilter(new JsonValue(given), 'filter'))
+    const fault = faultOfKeyFilter(filter)
+    if (fault === undefined) return filter
+    throw new Error(`${fault}: it may test values of attributes`)
+  } catch (error) {
+    throw new Error(`has an invalid filter: ${(error as Error).message}`)
+  }
+}
+
+function momentIn(given: unknown): number {
+  const us = typeof given === 'string' ? parseDateTime(given)?.us : undefined
+  if (us !== undefined) return us / 1000
+  throw new Error('has an invalid expires_at: it is a moment like "2030-01-01T00:00:00Z"')
+}
