@@ -1,5 +1,5 @@
-import { checkAttributes, checkPath, shownText } from './attribute-checks.ts'
-import { isList, isMap } from './attribute-json.ts'
+import { checkPath, shownText } from './attribute-checks.ts'
+import { attributesToJson, isList, isMap } from './attribute-json.ts'
 import { type Attributes, type AttributeValue, attributeLimits, DateTime, GeoPoint } from './attributes.ts'
 import { invalid } from './errors.ts'
 import type { Patch, Payload } from './point.ts'
@@ -151,4 +151,44 @@ function selectInside(value: AttributeValue, selection: Selection): AttributeVal
   if (!isList(value)) return undefined
   const found = value.map((each) => selectInside(each, selection)).filter((each) => each !== undefined)
   return found.length === 0 ? undefined : found
+}
+
+/**
+ * Checks the limits that hold for all attributes of a point together. Each part has been checked before.
+ *
+ * @returns undefined if there are no attributes
+ */
+export function checkAttributes(attributes: Attributes, at: string): Attributes | undefined {
+  if (attributes.size === 0) return undefined
+  const paths = countPaths(attributes)
+  if (paths > attributeLimits.paths) {
+    throw invalid(`${at} has ${paths} paths, the maximum is ${attributeLimits.paths}`)
+  }
+  const bytes = Buffer.byteLength(attributesToJson(attributes))
+  if (bytes > attributeLimits.bytes) {
+    throw invalid(`${at} takes ${bytes} bytes as JSON, the maximum is ${attributeLimits.bytes}`)
+  }
+  return attributes
+}
+
+/** The names that follow each name. A set of whole paths would repeat a long name in every path. */
+interface PathTree extends Map<string, PathTree> {}
+
+function countPaths(attributes: Attributes): number {
+  let count = 0
+  const visit = (value: AttributeValue, tree: PathTree): void => {
+    if (Array.isArray(value)) for (const each of value) visit(each, tree)
+    if (!(value instanceof Map)) return
+    for (const [name, inner] of value) {
+      let branch = tree.get(name)
+      if (branch === undefined) {
+        branch = new Map()
+        tree.set(name, branch)
+        count += 1
+      }
+      visit(inner, branch)
+    }
+  }
+  visit(attributes, new Map())
+  return count
 }

@@ -1,5 +1,4 @@
 import {
-  checkAttributes,
   checkDateText,
   checkDepth,
   checkGeo,
@@ -10,6 +9,7 @@ import {
   shownText,
 } from '../base/attribute-checks.ts'
 import { attributesToJson, wholeMax } from '../base/attribute-json.ts'
+import { checkAttributes } from '../base/attribute-patch.ts'
 import {
   type Attributes,
   type AttributeValue,

@@ -1,5 +1,4 @@
 import {
-  checkAttributes,
   checkDateTime,
   checkDepth,
   checkGeo,
@@ -10,6 +9,7 @@ import {
   placeOf,
 } from '../base/attribute-checks.ts'
 import { isList } from '../base/attribute-json.ts'
+import { checkAttributes } from '../base/attribute-patch.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import { contentTypes, type Payload } from '../base/point.ts'
