@@ -150,6 +150,42 @@ describe('a file of keys', () => {
   })
 })
 
+describe('the command keys', () => {
+  it('creates and revokes keys, of which the file has only the hashes', async () => {
+    await using directory = await temporaryDirectory()
+    const environment = { API_KEYS_FILE: join(directory.path, 'keys') }
+    const keys = async (...args: readonly string[]): Promise<string> => {
+      const { code, stdout, stderr } = await run(['keys', ...args], environment)
+      assert.equal(code, 0, stderr)
+      return stdout.trim()
+    }
+    const first = await keys('create', 'importer', '--role', 'write')
+    const limits = ['--collections', 'docs-*,notes', '--filter', '{"tenant": "acme"}']
+    await keys('create', 'acme', ...limits, '--expires-at', '2100-01-01T00:00:00Z')
+    const text = await readFile(environment.API_KEYS_FILE, 'utf8')
+    assert.ok(!text.includes(first), text)
+    assert.equal(
+      await keys('list'),
+      'importer  write\nacme  read  collections docs-*,notes  filter {"tenant":"acme"}  expires 2100-01-01T00:00:00.000Z',
+    )
+    await using service = await startTestService(environment)
+    assert.equal(await accepts(service, first), true)
+    await keys('revoke', 'importer')
+    await until(async () => (await accepts(service, first)) === false)
+    for (const [args, fault] of [
+      [['create', 'acme'], /has the name acme again/],
+      [['create', 'x', '--filter', '{"$id": "y"}'], /has an invalid filter/],
+      [['create', 'x', '--role', 'admin', '--collections', 'a'], /restricts a key with the role admin/],
+      [['revoke', 'importer'], /has no key with the name importer/],
+    ] as const) {
+      const { code, stderr } = await run(['keys', ...args], environment)
+      assert.equal(code, 1)
+      assert.match(stderr, fault)
+    }
+    assert.match(await keys('list'), /^acme/)
+  })
+})
+
 describe('a read-only key', () => {
   it('can read metrics but not take snapshots or delete, and refusals say why', async () => {
     await using directory = await temporaryDirectory()

@@ -1,4 +1,5 @@
 import { Command, CommanderError, Option } from 'commander'
+import { roles } from '../base/api-key.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/runtime.ts'
@@ -25,6 +26,7 @@ import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin 
 import type { EvaluateOptions } from './evaluate.ts'
 import type { ExportOptions } from './export.ts'
 import type { ImportOptions } from './import.ts'
+import type { FileOptions, NewKeyOptions } from './keys.ts'
 import type { McpOptions } from './mcp.ts'
 import { addPoints, addPointsOptions, filterHelp, type QueryOptions } from './points.ts'
 import type { SourceOptions } from './snapshot.ts'
@@ -134,6 +136,7 @@ function createProgram(environment: Environment): Command {
     .action(async ({ dataDir, ...options }) =>
       (await import('./doctor.ts')).examineDataDirectory(readConfig(environment, { dataDir }), options),
     )
+  addKeys(program, environment)
   addCluster(program, environment)
   // One screen: every command has the options -h and --help.
   program.configureHelp({
@@ -163,6 +166,34 @@ function withSubcommands(command: Command): Command[] {
 
 function commandLine(command: Command): string {
   return command.parent === null ? command.name() : `${commandLine(command.parent)} ${command.name()}`
+}
+
+function addKeys(program: Command, environment: Environment): void {
+  const keys = program
+    .command('keys')
+    .summary('create, list and revoke API keys')
+    .description('change the file that API_KEYS_FILE names; a running service reads it again within a second')
+  addFileOption(keys.command('create <name>'))
+    .description('add a key with this name; prints the key, of which the file has only the hash')
+    .addOption(new Option('--role <role>', 'what it may do').choices([...roles]).default('read'))
+    .option('--collections <names>', 'only these, separated by commas; "docs-*" for beginnings', names)
+    .option('--filter <json>', 'only points that match, like {"tenant": "acme"}')
+    .option('--expires-at <time>', 'until then, like 2030-01-01T00:00:00Z')
+    .action(async (name: string, options: NewKeyOptions) =>
+      (await import('./keys.ts')).createKey(name, options, environment),
+    )
+  addFileOption(keys.command('list'))
+    .description('print the names of the keys, and what they may do')
+    .action(async (options: FileOptions) => (await import('./keys.ts')).listKeys(options, environment))
+  addFileOption(keys.command('revoke <name>'))
+    .description('remove the key with this name')
+    .action(async (name: string, options: FileOptions) =>
+      (await import('./keys.ts')).revokeKey(name, options, environment),
+    )
+}
+
+function addFileOption(command: Command): Command {
+  return command.option('--file <file>', 'the file of keys (env: API_KEYS_FILE)')
 }
 
 function addServe(program: Command, environment: Environment): void {
@@ -380,9 +411,7 @@ function addSourceOptions(command: Command): Command {
 }
 
 const helpBelow = `
-Examples:
-  vicinal serve --data-dir /var/lib/vicinal --dimension 512
-  vicinal import articles.parquet --content-column body
+Example:
   vicinal query --text 'how to mend a bicycle' --filter '{"price": {"$lt": 10}}'
 
 \`vicinal <command> --help\` explains a command; that of serve lists all settings.

@@ -1,8 +1,17 @@
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  statSync,
+} from 'node:fs'
 import { type ApiKey, hashOfKey, type Role, roles } from '../base/api-key.ts'
 import { parseDateTime } from '../base/attributes.ts'
 import { collectionName } from '../base/collection.ts'
-import { versionOfFiles, watchFiles } from '../base/files.ts'
+import { replaceFile, versionOfFiles, watchFiles } from '../base/files.ts'
 import type { Filter } from '../base/filter.ts'
 import { faultOfKeyFilter } from '../base/key-filter.ts'
 import { atOnce } from '../base/turns.ts'
@@ -192,4 +201,47 @@ function momentIn(given: unknown): number {
   const us = typeof given === 'string' ? parseDateTime(given)?.us : undefined
   if (us !== undefined) return us / 1000
   throw new Error('has an invalid expires_at: it is a moment like "2030-01-01T00:00:00Z"')
+}
+
+/**
+ * Adds a key to the file, with its hash; creates the file if there is none.
+ *
+ * @param limits a JSON object, see `limitsOfKey`; undefined for none
+ * @throws Error that says why there would be no valid line
+ */
+export function addKey(
+  path: string,
+  { role, name, limits }: { readonly role: Role; readonly name: string; readonly limits: string | undefined },
+  key: string,
+): void {
+  const lines = existsSync(path) ? linesOf(path) : []
+  const line = [role, name, `sha256:${hashOfKey(key)}`, ...(limits === undefined ? [] : [limits])].join(' ')
+  keysIn([...lines, line].join('\n'), path)
+  replaceLines(path, [...lines, line])
+}
+
+/** Removes a key from the file. @throws Error if no key has the name */
+export function removeKey(path: string, name: string): void {
+  const lines = linesOf(path)
+  const left = lines.filter((line) => isComment(line) || keyIn(line).name !== name)
+  if (left.length === lines.length)
+    throw new Error(`${path} (API_KEYS_FILE) has no key with the name ${name}`)
+  replaceLines(path, left)
+}
+
+/** The lines of a valid file of keys, without an empty one at its end. */
+function linesOf(path: string): string[] {
+  readKeysFile(path)
+  const lines = readFileSync(path, 'utf8').split(/\r?\n/)
+  return lines.at(-1) === '' ? lines.slice(0, -1) : lines
+}
+
+/** Replaces the file at once: a service that reads it finds the old lines or the new ones. */
+function replaceLines(path: string, lines: readonly string[]): void {
+  const before = statSync(path, { throwIfNoEntry: false })
+  replaceFile(path, [Buffer.from(lines.map((line) => `${line}\n`).join(''))])
+  if (before === undefined || process.platform === 'win32') return
+  chmodSync(path, before.mode & 0o777)
+  // Whoever else may own it, the service must still be able to read it.
+  if (statSync(path).uid !== before.uid) chownSync(path, before.uid, before.gid)
 }

@@ -1,0 +1,61 @@
+import { newApiKey, type Role } from '../base/api-key.ts'
+import { filterText } from '../base/filter-key.ts'
+import { readConfig } from '../config.ts'
+import { addKey, readKeysFile, removeKey } from '../service/keys-file.ts'
+import { type Environment, UsageError } from './arguments.ts'
+
+export interface FileOptions {
+  readonly file?: string
+}
+
+export interface NewKeyOptions extends FileOptions {
+  readonly role: Role
+  readonly collections?: readonly string[]
+  readonly filter?: string
+  readonly expiresAt?: string
+}
+
+function fileOf({ file }: FileOptions, environment: Environment): string {
+  const path = file ?? readConfig(environment).apiKeysFile
+  if (path !== undefined) return path
+  throw new UsageError('no file of keys: give --file, or set API_KEYS_FILE as for the service')
+}
+
+/** Adds a key to the file, and prints it. */
+export function createKey(
+  name: string,
+  { role, collections, filter, expiresAt, ...options }: NewKeyOptions,
+  environment: Environment,
+): void {
+  const path = fileOf(options, environment)
+  const members = [
+    ...(collections === undefined ? [] : [`"collections":${JSON.stringify(collections)}`]),
+    ...(filter === undefined ? [] : [`"filter":${filter.replace(/\s*\n\s*/g, ' ')}`]),
+    ...(expiresAt === undefined ? [] : [`"expires_at":${JSON.stringify(expiresAt)}`]),
+  ]
+  const key = newApiKey()
+  addKey(path, { role, name, limits: members.length === 0 ? undefined : `{${members.join(',')}}` }, key)
+  console.log(key)
+}
+
+/** Prints the names of the keys, and what they may do. */
+export function listKeys(options: FileOptions, environment: Environment): void {
+  for (const { name, role, collections, filter, expiresAtMs } of readKeysFile(fileOf(options, environment))
+    .keys) {
+    const parts = [
+      name,
+      role,
+      ...(collections === undefined ? [] : [`collections ${collections.join(',')}`]),
+      ...(filter === undefined ? [] : [`filter ${filterText(filter, shownMax)}`]),
+      ...(expiresAtMs === undefined ? [] : [`expires ${new Date(expiresAtMs).toISOString()}`]),
+    ]
+    console.log(parts.join('  '))
+  }
+}
+
+const shownMax = 200
+
+/** Removes the key with this name. */
+export function revokeKey(name: string, options: FileOptions, environment: Environment): void {
+  removeKey(fileOf(options, environment), name)
+}
