@@ -30,7 +30,9 @@ describe('a node that joins a cluster whose log has discarded records', () => {
     await using cluster = await startTestCluster(['a'])
     const [a] = cluster.services as [TestService]
     const ids = await insert(a, 20)
-    await put(a, '/collections/docs', { dimension: 2 })
+    const words = { paths: { content: 1 } }
+    await put(a, '/collections/docs', { dimension: 2, words })
+    await put(a, '/collections/default', { words })
     await call(a, 'PUT', '/aliases', { set: { papers: 'docs' } })
     const inDocs = await insert(a, 3, '/collections/docs')
     await call(a, 'DELETE', `/points/${ids[0]}`)
@@ -40,6 +42,19 @@ describe('a node that joins a cluster whose log has discarded records', () => {
     await assertSame(a, b)
     assert.equal((await fetch(`${b.httpUrl}/points/${ids[0]}`)).status, 404)
     assert.equal((await fetch(`${b.httpUrl}/collections/papers/points/${inDocs[0]}`)).status, 200)
+    for (const [base, count] of [
+      ['', 19],
+      ['/collections/docs', 3],
+    ]) {
+      const query = { words: '1', limit: 30, include: { scores: true } }
+      const found = async (service: TestService): Promise<{ results: unknown[] }> =>
+        (await call(service, 'POST', `${base}/points/search`, query)).json() as Promise<{
+          results: unknown[]
+        }>
+      const here = await found(a)
+      assert.equal(here.results.length, count)
+      assert.deepEqual(await found(b), here)
+    }
     assert.deepEqual(await insertKeyed(b), keyed, 'a key that was used before is known')
     const more = await insert(b, 2)
     await until(async () => (await fetch(`${a.httpUrl}/points/${more[1]}`)).ok)

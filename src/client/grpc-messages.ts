@@ -1,4 +1,3 @@
-import type { WordLanguageChoice } from '../base/collection.ts'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
 import type { EvaluatedPoints, Evaluation, MeasuredSetting, Relevance } from '../base/relevance.ts'
 import { atOnce } from '../base/turns.ts'
@@ -6,7 +5,7 @@ import { filterMessage as messageOf } from '../messages/filters.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
-import { hitOf as hitIn, profileOf } from '../messages/points.ts'
+import { hitOf as hitIn, profileOf, wordSettingsOf } from '../messages/points.ts'
 import type { Encoded } from '../messages/reader.ts'
 import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
 import type { Init } from '../messages/writer.ts'
@@ -258,18 +257,8 @@ export function collectionOf(message: Encoded<messages.Collection>): CollectionI
 }
 
 function wordsOf(message: Encoded<messages.WordSettings>): Words {
-  const { language, k1, b } = message.read()
-  return {
-    language: language as WordLanguageChoice,
-    paths: Object.fromEntries(
-      Array.from(message.items('paths'), (each) => {
-        const { path, weight } = each.read()
-        return [path, weight]
-      }),
-    ),
-    ...(k1 === undefined ? {} : { k1 }),
-    ...(b === undefined ? {} : { b }),
-  }
+  const { paths, ...settings } = wordSettingsOf(message)
+  return { ...settings, paths: Object.fromEntries(paths.map(({ path, weight }) => [path, weight])) }
 }
 
 export function settingsMessage({ words, ...settings }: NewCollection): Init<messages.PutCollectionRequest> {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
-import { type DatabaseError, invalid } from '../base/errors.ts'
+import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { idSeedBytes } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
@@ -119,6 +119,7 @@ export class ClusterDatabase implements Database {
   }
 
   async remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean> {
+    if (keyFilter !== undefined) checkWithoutWords(keyFilter, 'the filter of the key')
     return await this.#write({ kind: 'remove', id, keyFilter }, signal, partitionOf(id))
   }
 
@@ -129,6 +130,8 @@ export class ClusterDatabase implements Database {
     signal?: AbortSignal,
     keyFilter?: Filter,
   ): Promise<{ readonly version: number; readonly created: boolean }> {
+    if (when?.kind === 'filter') checkWithoutWords(when.filter, 'when.filter')
+    if (keyFilter !== undefined) checkWithoutWords(keyFilter, 'the filter of the key')
     await this.#collection.checkRoom([point])
     return await this.#write({ kind: 'put', id, point, when, keyFilter }, signal, partitionOf(id))
   }
@@ -140,6 +143,8 @@ export class ClusterDatabase implements Database {
     signal?: AbortSignal,
     keyFilter?: Filter,
   ): Promise<{ readonly version: number }> {
+    if (when?.kind === 'filter') checkWithoutWords(when.filter, 'when.filter')
+    if (keyFilter !== undefined) checkWithoutWords(keyFilter, 'the filter of the key')
     await this.#collection.checkPatchRoom(id, patch)
     return await this.#write({ kind: 'patch', id, patch, when, keyFilter }, signal, partitionOf(id))
   }
@@ -152,6 +157,7 @@ export class ClusterDatabase implements Database {
     asked: ChangeByFilter,
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }> {
+    checkWithoutWords(asked.filter, 'filter')
     // The ids are of this collection, even if the alias has moved.
     const { name: collection } = this.#local
     // Where none fits, the attempt to write one is refused.
@@ -179,10 +185,12 @@ export class ClusterDatabase implements Database {
   }
 
   async search(...args: Parameters<Database['search']>): Promise<SearchResults> {
-    if (args[0].some(({ words }) => words !== undefined)) throw noWordsInClusters()
     return await this.#read(
       () => this.#collection.search(...args),
-      (reads) => reads.search(...args),
+      async (reads) => {
+        if (args[0].some(({ words }) => words !== undefined)) throw wordsNeedAllPoints()
+        return await reads.search(...args)
+      },
     )
   }
 
@@ -327,7 +335,6 @@ export class ClusterCollections implements Collections {
     name: string,
     settings: CollectionSettings,
   ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
-    if (settings.words !== undefined) throw noWordsInClusters()
     const result = await this.#node.change({ kind: 'create', name, settings })
     const { created } = result as { readonly created: boolean }
     return { created, info: this.#set.get(name) }
@@ -358,6 +365,34 @@ function noOwnIds(): DatabaseError {
   )
 }
 
-function noWordsInClusters(): DatabaseError {
-  return invalid('words are not possible in a cluster yet: use a service without one for this collection')
+/** What words count depends on all points. */
+function wordsNeedAllPoints(): DatabaseError {
+  const message =
+    'this node has a part of the points, searches by words need all: ask again if it is being filled, otherwise the cluster must keep as many replicas as it has nodes'
+  return new DatabaseError('not_ready', message)
+}
+
+/**
+ * Nodes index words in the background, so while one does, it would decide a change by them otherwise.
+ *
+ * @throws DatabaseError `invalid_argument`
+ */
+function checkWithoutWords(filter: Filter, path: string): void {
+  if (testsWords(filter)) {
+    throw invalid(`${path} has $match or $phrase: in a cluster, changes cannot depend on words`)
+  }
+}
+
+function testsWords(filter: Filter): boolean {
+  switch (filter.kind) {
+    case 'all':
+    case 'any':
+      return filter.of.some(testsWords)
+    case 'not':
+      return testsWords(filter.of)
+    case 'condition':
+      return filter.test.op === 'match' || filter.test.op === 'phrase'
+    default:
+      return false
+  }
 }

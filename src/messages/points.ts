@@ -1,3 +1,4 @@
+import type { WordLanguageChoice, WordSettings } from '../base/collection.ts'
 import {
   conflictRules,
   contentTypes,
@@ -215,5 +216,20 @@ export function profileOf(message: Encoded<messages.Profile>): Profile {
     filterUs: Number(filterUs),
     queueUs: Number(queueUs),
     searchUs: Number(searchUs),
+  }
+}
+
+/** Reads the words that a collection declares. */
+export function wordSettingsOf(message: Encoded<messages.WordSettings>): WordSettings {
+  const { language, k1, b } = message.read()
+  const paths = Array.from(message.items('paths'), (each) => {
+    const { path, weight } = each.read()
+    return { path, weight }
+  })
+  return {
+    language: language as WordLanguageChoice,
+    paths,
+    ...(k1 === undefined ? {} : { k1 }),
+    ...(b === undefined ? {} : { b }),
   }
 }

@@ -19,6 +19,7 @@ import {
   patchMessage,
   patchOf,
   storedOf,
+  wordSettingsOf,
 } from '../../messages/points.ts'
 import { Encoded, type Fields } from '../../messages/reader.ts'
 import { idIn, idMessage, payloadMessage } from '../../messages/values.ts'
@@ -158,8 +159,11 @@ function* messageOf(request: Exclude<ClusterRequest, LoggedInsert>): Generator<v
     }
     case 'expire':
       return { case: 'expire', value: yield* bytesOfIds(request.ids) }
-    case 'create':
-      return { case: 'create', value: { ...request.settings, name: request.name, words: undefined } }
+    case 'create': {
+      const { words, ...settings } = request.settings
+      const declared = { words: words ?? undefined, withoutWords: words === null }
+      return { case: 'create', value: { ...settings, ...declared, name: request.name } }
+    }
     case 'drop':
       return { case: 'drop', value: request.name }
     case 'aliases':
@@ -201,9 +205,10 @@ function* requestOf(request: Fields<LogRequest>['request'], bytes: Buffer): Gene
     case 'expire':
       return { kind: 'expire', ids: yield* idsOf(request.value) }
     case 'create': {
-      const { name, dimension, hnsw } = request.value.read()
+      const { name, dimension, hnsw, words, withoutWords } = request.value.read()
       const { m, efConstruction } = given(hnsw, (each) => each.read())
-      return { kind: 'create', name, settings: settingsOf(dimension, m, efConstruction) }
+      const declared = withoutWords ? { words: null } : words && { words: wordSettingsOf(words) }
+      return { kind: 'create', name, settings: { ...settingsOf(dimension, m, efConstruction), ...declared } }
     }
     case 'drop':
       return { kind: 'drop', name: request.value }

@@ -1,4 +1,4 @@
-import { defaultCollection } from '../../base/collection.ts'
+import { type CollectionInfo, defaultCollection } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import { atOnce, Turn } from '../../base/turns.ts'
@@ -149,7 +149,7 @@ export class PointsSender {
         const collection = lease.database
         const { position: now } = applier.applied
         check(collection, now)
-        if (question.forNewNode) yield* newCollection(name, set.get(name).hnsw, collection)
+        if (question.forNewNode) yield* newCollection(set.get(name), collection)
         else yield { case: 'collection', value: { name, position: now, digest: collection.replica.digest } }
         if (question.partitions.size > 0) yield* pointsOf(collection, question, question.since.get(name))
       } catch (error) {
@@ -164,14 +164,13 @@ export class PointsSender {
 
 /** What a new node needs of a collection besides its points. */
 async function* newCollection(
-  name: string,
-  hnsw: { readonly m: number; readonly efConstruction: number },
+  { name, hnsw, words }: CollectionInfo,
   collection: Collection,
 ): AsyncGenerator<Part, void> {
   const snapshot = collection.snapshot()
   try {
     const { applied, dimension, sequence } = snapshot
-    const head = { name, position: applied?.position ?? 0, dimension, hnsw, sequence, applied }
+    const head = { name, position: applied?.position ?? 0, dimension, hnsw, words, sequence, applied }
     yield { case: 'collection', value: head }
     yield* keyedRequestsOf(snapshot)
   } finally {

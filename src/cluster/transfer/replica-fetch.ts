@@ -1,11 +1,13 @@
-import { defaultCollection } from '../../base/collection.ts'
+import { defaultCollection, type WordSettings } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import type { ServedData } from '../../collections/served-data.ts'
 import type { CollectionHead } from '../../messages/generated/cluster_pb.js'
+import { wordSettingsOf } from '../../messages/points.ts'
 import type { Fields } from '../../messages/reader.ts'
 import { type Applied, PartitionDigest } from '../../storage/applied.ts'
+import { mainNumber } from '../../storage/catalog.ts'
 import { openDataStore, type StoreOptions } from '../../storage/data-store.ts'
 import { beginReplacement, commitReplacement, DirectoryLock } from '../../storage/files/data-directory.ts'
 import { decodeKeyedRequest } from '../../storage/keyed-requests.ts'
@@ -106,6 +108,7 @@ export async function fillDirectory(
     await using opened = new AsyncDisposableStack()
     const data = await openDataStore({ ...options, ...(dimension === undefined ? {} : { dimension }) })
     opened.defer(() => data.close())
+    if (main.words !== undefined) await data.setWords(mainNumber, wordsOf(main))
     await addKeyedRequests(data.main, stream, appliedOf(main, logId))
     let each = await stream.take('collection')
     for (; each !== undefined; each = await stream.take('collection'))
@@ -135,6 +138,10 @@ function appliedOf({ applied, sequence }: Fields<CollectionHead>, logId: string)
   }
 }
 
+function wordsOf({ words }: Fields<CollectionHead>): WordSettings | undefined {
+  return words && wordSettingsOf(words)
+}
+
 async function addCollection(
   data: DataStore,
   stream: PointsReader,
@@ -142,7 +149,7 @@ async function addCollection(
   logId: string,
 ): Promise<void> {
   const { name, dimension, hnsw } = head
-  const { number } = await data.create({ name, dimension, hnsw: hnsw?.read() ?? {} })
+  const { number } = await data.create({ name, dimension, hnsw: hnsw?.read() ?? {}, words: wordsOf(head) })
   const store = await data.open(number)
   try {
     const applied = appliedOf(head, logId)
