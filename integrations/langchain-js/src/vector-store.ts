@@ -10,6 +10,7 @@ import {
   type Metric,
   uuidOf,
   type VectorClient,
+  type Words,
 } from 'vicinal-client'
 import { documentOf, idsOf, pointsOf } from './documents.ts'
 
@@ -19,6 +20,12 @@ export interface StoreOptions {
   readonly collection?: string | undefined
   /** The metric of searches; `Cosine` by default. */
   readonly metric?: Metric | undefined
+  /** What the collection is searched by, as words; the first write declares it. */
+  readonly words?: Words | undefined
+  /** How texts find documents: by their vector, by their words, or by both; `vector` by default. */
+  readonly retrieval?: 'vector' | 'words' | 'hybrid' | undefined
+  /** What the vector counts in `hybrid`, from 0 to 1; 0.5 by default. */
+  readonly balance?: number | undefined
 }
 
 /** Which documents to delete: those that have one of the ids and match the filter, or all documents. */
@@ -42,11 +49,17 @@ export class VicinalVectorStore extends VectorStore {
   readonly #client: VectorClient
   readonly #collection: string | undefined
   readonly #metric: Metric
+  readonly #words: Words | undefined
+  readonly #retrieval: 'vector' | 'words' | 'hybrid'
+  readonly #balance: number | undefined
   #isReady: boolean
 
   constructor(embeddings: EmbeddingsInterface, options: StoreOptions) {
     super(embeddings, options)
-    const { client, collection, metric = 'Cosine' } = options
+    const { client, collection, metric = 'Cosine', words, retrieval = 'vector', balance } = options
+    this.#words = words
+    this.#retrieval = retrieval
+    this.#balance = balance
     this.#client = collection === undefined ? client : client.collection(collection)
     this.#collection = collection
     this.#metric = metric
@@ -143,6 +156,37 @@ export class VicinalVectorStore extends VectorStore {
     return hits.map((hit) => [documentOf(hit), similarityOf(hit.distance ?? 0, this.#metric)])
   }
 
+  /**
+   * Returns the `k` best matching documents for a text, with their similarities: larger is nearer. Where words count,
+   * these are scores from 0 to 1.
+   */
+  override async similaritySearchWithScore(
+    query: string,
+    k = 4,
+    filter?: Filter,
+  ): Promise<[Document, number][]> {
+    if (this.#retrieval === 'vector') {
+      return this.similaritySearchVectorWithScore(await this.embeddings.embedQuery(query), k, filter)
+    }
+    const near =
+      this.#retrieval === 'words'
+        ? {}
+        : {
+            vector: await this.embeddings.embedQuery(query),
+            metric: this.#metric,
+            balance: this.#balance,
+          }
+    const include = { scores: true, payload: true, attributes: true }
+    const asked = { ...near, words: query, limit: k, filter: checked(filter), include }
+    const { hits } = await this.#client.searchHits(asked)
+    return hits.map((hit) => [documentOf(hit), hit.score ?? 0])
+  }
+
+  /** Returns the `k` best matching documents for a text. */
+  override async similaritySearch(query: string, k = 4, filter?: Filter): Promise<Document[]> {
+    return (await this.similaritySearchWithScore(query, k, filter)).map(([document]) => document)
+  }
+
   /** Returns documents that are near a text and differ from each other: `k` of the `fetchK` nearest matching ones. */
   override async maxMarginalRelevanceSearch(
     query: string,
@@ -173,8 +217,11 @@ export class VicinalVectorStore extends VectorStore {
       await this.#client.collections.get(name)
     } catch (error) {
       if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
-      await this.#client.collections.put(name)
+      await this.#client.collections.put(name, this.#words && { words: this.#words })
+      this.#isReady = true
+      return
     }
+    if (this.#words !== undefined) await this.#client.collections.put(name, { words: this.#words })
     this.#isReady = true
   }
 }

@@ -178,6 +178,23 @@ describe('VicinalVectorStore', () => {
     assert.equal(await existing.client.count(), 4)
   })
 
+  it('finds documents by words, alone and together with a vector', async () => {
+    const words = { paths: { content: 1 } }
+    const retrieving = (retrieval: 'vector' | 'words' | 'hybrid', balance?: number): VicinalVectorStore =>
+      new VicinalVectorStore(embeddings, { ...options(), words, retrieval, balance })
+    const bread = ['anadama bread', 'rye flour for bread'].map((pageContent) => new Document({ pageContent }))
+    const [first, second] = bread.map(({ pageContent }) => pageContent)
+    await retrieving('words').addVectors(
+      [await embeddings.embedQuery('z'), await embeddings.embedQuery('anadama')],
+      bread,
+    )
+    const [best, other] = await retrieving('words').similaritySearchWithScore('anadama', 2)
+    assert.deepEqual([best![0].pageContent, best![1], other], [first, 1, undefined])
+    assert.deepEqual(textsOf(await retrieving('hybrid', 0).similaritySearch('anadama', 1)), [first])
+    assert.deepEqual(textsOf(await retrieving('hybrid', 1).similaritySearch('anadama', 1)), [second])
+    assert.deepEqual(textsOf(await retrieving('vector').similaritySearch('anadama', 1)), [second])
+  })
+
   it('works over an alias', async () => {
     await store.addDocuments(animals)
     const { client } = store

@@ -6,7 +6,7 @@ import {
   type VectorStoreQuery,
   type VectorStoreQueryResult,
 } from '@llamaindex/core/vector-store'
-import { DatabaseError, type Metric, type VectorClient } from 'vicinal-client'
+import { DatabaseError, type Hit, type Metric, type VectorClient, type Words } from 'vicinal-client'
 import { filterOf } from './filters.ts'
 import { nodeOf, pointsOf } from './nodes.ts'
 
@@ -16,6 +16,8 @@ export interface StoreOptions extends VectorStoreBaseParams {
   readonly collection?: string | undefined
   /** The metric of queries; `Cosine` by default. */
   readonly metric?: Metric | undefined
+  /** What the collection is searched by, as words; the first write declares it. */
+  readonly words?: Words | undefined
 }
 
 /**
@@ -31,13 +33,15 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
   readonly #client: VectorClient
   readonly #collection: string | undefined
   readonly #metric: Metric
+  readonly #words: Words | undefined
   #isReady: boolean
 
-  constructor({ client, collection, metric = 'Cosine', ...params }: StoreOptions) {
+  constructor({ client, collection, metric = 'Cosine', words, ...params }: StoreOptions) {
     super(params)
     this.#client = collection === undefined ? client : client.collection(collection)
     this.#collection = collection
     this.#metric = metric
+    this.#words = words
     this.#isReady = collection === undefined
   }
 
@@ -64,11 +68,16 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
     }
   }
 
-  /** Returns the matching nodes nearest to a vector; in the mode `mmr`, nodes that also differ from each other. */
+  /**
+   * Returns the matching nodes nearest to a vector; in the mode `mmr`, nodes that also differ from each other; by the
+   * words of `queryStr` in the mode `sparse`; by both in the mode `hybrid`, where `alpha` is what the
+   * vector counts.
+   */
   override async query(query: VectorStoreQuery): Promise<VectorStoreQueryResult> {
     const { queryEmbedding, similarityTopK, mode } = query
+    if (wordModes.includes(mode)) return await this.#byWords(query)
     if (queryEmbedding === undefined) {
-      throw new DatabaseError('invalid_argument', 'the query has no queryEmbedding')
+      throw missing('queryEmbedding')
     }
     const isDiverse = wantsDiversity(mode)
     const { hits } = await this.#client.searchHits({
@@ -86,6 +95,24 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
     )
   }
 
+  async #byWords(query: VectorStoreQuery): Promise<VectorStoreQueryResult> {
+    const { queryStr, queryEmbedding, similarityTopK, mode, alpha } = query
+    if (queryStr === undefined) throw missing('queryStr')
+    const isHybrid = mode === 'hybrid'
+    if (isHybrid && queryEmbedding === undefined) throw missing('queryEmbedding')
+    const { hits } = await this.#client.searchHits({
+      words: queryStr,
+      ...(isHybrid && { vector: queryEmbedding, metric: this.#metric, balance: alpha }),
+      limit: similarityTopK,
+      filter: filterOf(query),
+      include: { scores: true, payload: true, attributes: true },
+    })
+    return resultOf(
+      hits.map((hit: Hit) => nodeOf(hit)),
+      hits.map(({ score = 0 }) => score),
+    )
+  }
+
   /** Only a write creates the collection: a query under a misspelled name must fail. */
   async #createCollection(): Promise<void> {
     if (this.#isReady) return
@@ -94,8 +121,11 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
       await this.#client.collections.get(name)
     } catch (error) {
       if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
-      await this.#client.collections.put(name)
+      await this.#client.collections.put(name, this.#words && { words: this.#words })
+      this.#isReady = true
+      return
     }
+    if (this.#words !== undefined) await this.#client.collections.put(name, { words: this.#words })
     this.#isReady = true
   }
 }
@@ -103,11 +133,20 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
 /** Prefetch factor of MMR: how many candidates are fetched for each wanted node; the same as in the Python package. */
 const mmrMultiplier = 4
 
+const wordModes: readonly (string | undefined)[] = ['hybrid', 'sparse']
+
+function missing(field: string): DatabaseError {
+  return new DatabaseError('invalid_argument', `the query has no ${field}`)
+}
+
 function wantsDiversity(mode: VectorStoreQuery['mode'] | undefined): boolean {
   // Callers in JavaScript may omit the mode.
   const name: string = mode ?? 'default'
   if (name === 'default' || name === 'mmr') return name === 'mmr'
-  throw new DatabaseError('invalid_argument', `Vicinal has no search in the mode ${name}: use default or mmr`)
+  throw new DatabaseError(
+    'invalid_argument',
+    `Vicinal has no search in the mode ${name}: use default, mmr, ${wordModes.join(', ')}`,
+  )
 }
 
 function diverseOf(

@@ -8,6 +8,7 @@ import {
   type MetadataFilter,
   type VectorStoreQuery,
   VectorStoreQueryMode,
+  type VectorStoreQueryResult,
 } from '@llamaindex/core/vector-store'
 import { createHttpClient, uuidOf } from 'vicinal-client'
 import { runReadmeExample } from '../../../test/support/readme-example.ts'
@@ -177,12 +178,36 @@ describe('VicinalVectorStore', () => {
   it('refuses unsupported features with a clear message', async () => {
     await store.add(animals())
     const refused = { reason: 'invalid_argument' }
-    await assert.rejects(idsOf({ mode: VectorStoreQueryMode.HYBRID }), { ...refused, message: /hybrid/ })
+    await assert.rejects(idsOf({ mode: VectorStoreQueryMode.SVM }), { ...refused, message: /mode svm/ })
+    await assert.rejects(idsOf({ mode: VectorStoreQueryMode.HYBRID }), { ...refused, message: /no queryStr/ })
     await assert.rejects(matching([{ key: 'kind', operator: 'text_match', value: 'f' }]), refused)
     await assert.rejects(matching([{ key: 'kind', operator: '==', value: ['fox'] }]), refused)
     await assert.rejects(matching([{ key: 'kind', operator: 'in' }]), refused)
     const { queryEmbedding: _, ...withoutVector } = query
     await assert.rejects(store.query(withoutVector), refused)
+  })
+
+  it('finds nodes by words, alone and together with a vector', async () => {
+    const client = createHttpClient({ baseUrl: service.httpUrl })
+    const both = new VicinalVectorStore({ client, collection: 'by-words', words: { paths: { content: 1 } } })
+    const texts = ['anadama bread', 'rye flour for bread']
+    await both.add(
+      texts.map((text, index) => new TextNode({ text, id_: text, embedding: index === 0 ? [1, 0] : [0, 1] })),
+    )
+    const found = async (mode: VectorStoreQueryMode, alpha?: number): Promise<VectorStoreQueryResult> =>
+      await both.query({
+        queryStr: 'anadama bread',
+        queryEmbedding: [0, 1],
+        similarityTopK: 2,
+        mode,
+        ...(alpha !== undefined && { alpha }),
+      })
+    const { ids, similarities } = await found(VectorStoreQueryMode.SPARSE)
+    assert.deepEqual(ids, texts)
+    assert.equal(similarities[0], 1)
+    assert.deepEqual((await found(VectorStoreQueryMode.HYBRID, 0.1)).ids, texts)
+    assert.deepEqual((await found(VectorStoreQueryMode.HYBRID, 0.9)).ids, texts.toReversed())
+    await client.collections.delete('by-words')
   })
 
   it('has the embedding model that it was created with, which an index reads', () => {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from langchain_core.documents import Document
@@ -18,12 +18,17 @@ from vicinal import (
     Hit,
     Include,
     Metric,
+    SearchResult,
     Vicinal,
+    Words,
     uuid_of,
 )
 from vicinal.bulk import BATCH_POINTS
 
 from .documents import columns_of, document_of, ids_of, in_order
+
+Retrieval: TypeAlias = Literal["vector", "words", "hybrid"]
+"""How documents are found: by the vector of a text, by its words, or by both."""
 
 _WITH_VECTORS = Include(distance=True, payload=True, vector=True)
 
@@ -33,13 +38,16 @@ class VicinalVectorStore(VectorStore):
     A vector store with its documents in a collection of Vicinal, found by the vectors of their texts.
 
     Metadata are attributes, which can filter searches: `filter` is an expression like `F("price") < 10`, or a dict like
-    `{"price": {"$lt": 10}}`. Scores are distances.
+    `{"price": {"$lt": 10}}`. Scores are distances; where words count, they are from 0 to 1, and larger is better.
 
     :param embedding: embeds texts
     :param client: a client for the collection with the documents, or for its alias, unless `collection` is given
     :param collection: the name of the collection; it is created if it does not exist
     :param async_client: without it, async methods use `client` in a thread
     :param metric: measures distances
+    :param words: what the collection is searched by, as words; needs `collection`
+    :param retrieval: how texts find documents; `words` and `hybrid` need a collection with words
+    :param balance: what the vector counts in `hybrid`, from 0 to 1; by default 0.5
     """
 
     def __init__(
@@ -50,13 +58,22 @@ class VicinalVectorStore(VectorStore):
         *,
         async_client: AsyncVicinal | None = None,
         metric: Metric = "Cosine",
+        words: Words | None = None,
+        retrieval: Retrieval = "vector",
+        balance: float | None = None,
     ) -> None:
+        if retrieval not in ("vector", "words", "hybrid"):
+            raise ValueError(f"retrieval is {retrieval!r}: it is vector, words or hybrid")
+        if balance is not None and retrieval != "hybrid":
+            raise ValueError("balance is given: it needs the retrieval hybrid")
+        self._retrieval: Retrieval = retrieval
+        self._balance = balance
         self._embedding = embedding
         self._metric: Metric = metric
         self._client = client
         self._async_client = async_client
         if collection is not None:
-            client.collections.put(collection)
+            client.collections.put(collection, words=words)
             self._client = client.collection(collection)
             self._async_client = async_client and async_client.collection(collection)
 
@@ -161,7 +178,13 @@ class VicinalVectorStore(VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return the documents nearest to a text with their distances: smaller is nearer."""
+        """
+        Return the documents nearest to a text with their distances: smaller is nearer. Where words count, return their
+        scores: larger is better.
+        """
+        if self._retrieval != "vector":
+            vector = self._embedding.embed_query(query) if self._retrieval == "hybrid" else None
+            return _ranked(self._client.search(**self._ranking(query, vector), limit=k, filter=filter, **kwargs))
         return self.similarity_search_with_score_by_vector(
             self._embedding.embed_query(query), k, filter=filter, **kwargs
         )
@@ -169,7 +192,18 @@ class VicinalVectorStore(VectorStore):
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return the documents nearest to a text with their distances: smaller is nearer."""
+        """
+        Return the documents nearest to a text with their distances: smaller is nearer. Where words count, return their
+        scores: larger is better.
+        """
+        if self._retrieval != "vector":
+            if self._async_client is None:
+                return await run_in_executor(
+                    None, self.similarity_search_with_score, query, k, filter=filter, **kwargs
+                )
+            near = await self._embedding.aembed_query(query) if self._retrieval == "hybrid" else None
+            ranking = self._ranking(query, near)
+            return _ranked(await self._async_client.search(**ranking, limit=k, filter=filter, **kwargs))
         vector = await self._embedding.aembed_query(query)
         return await self.asimilarity_search_with_score_by_vector(vector, k, filter=filter, **kwargs)
 
@@ -298,8 +332,15 @@ class VicinalVectorStore(VectorStore):
         await store.aadd_texts(texts, metadatas, ids=ids)
         return store
 
+    def _ranking(self, query: str, vector: list[float] | None) -> dict[str, Any]:
+        if vector is None:
+            return {"words": query}
+        return {"near": vector, "metric": self._metric, "words": query, "balance": self._balance}
+
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         """Return a function that maps a distance to a score: 1 for equal vectors, towards 0 for distant ones."""
+        if self._retrieval != "vector":
+            return lambda score: score
         return (
             (lambda distance: 1 - distance / 2) if self._metric == "Cosine" else (lambda distance: 1 / (1 + distance))
         )
@@ -317,6 +358,10 @@ def _of_ids(ids: Sequence[str] | None) -> FilterLike:
 
 def _scored(hits: Sequence[Hit]) -> list[tuple[Document, float]]:
     return [(document_of(hit), hit.distance or 0.0) for hit in hits]
+
+
+def _ranked(result: SearchResult) -> list[tuple[Document, float]]:
+    return [(document_of(hit), hit.score or 0.0) for hit in result.hits]
 
 
 def _documents(scored: Sequence[tuple[Document, float]]) -> list[Document]:

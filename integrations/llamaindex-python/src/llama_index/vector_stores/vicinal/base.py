@@ -16,8 +16,8 @@ from llama_index.core.vector_stores.types import (
 )
 
 from llama_index.vector_stores.vicinal.filters import filter_of, filter_of_query
-from llama_index.vector_stores.vicinal.nodes import node_of, points_of, result_of, search_of
-from vicinal import AsyncVicinal, F, FilterLike, Metric, Vicinal
+from llama_index.vector_stores.vicinal.nodes import is_by_words_alone, node_of, points_of, result_of, search_of
+from vicinal import AsyncVicinal, F, FilterLike, Metric, Vicinal, Words
 
 
 class VicinalVectorStore(BasePydanticVectorStore):
@@ -28,6 +28,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
     :param collection: the name of the collection; it is created if it does not exist
     :param async_client: without it, async methods use `client` in a thread
     :param metric: measures distances
+    :param words: what the collection is searched by in the modes hybrid, text_search and sparse; needs `collection`
     """
 
     stores_text: bool = True
@@ -44,6 +45,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
         *,
         async_client: AsyncVicinal | None = None,
         metric: Metric = "Cosine",
+        words: Words | None = None,
     ) -> None:
         # mypy knows pydantic's parameters only through a plugin.
         fields: dict[str, Any] = {"metric": metric}
@@ -51,7 +53,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
         self._client = client
         self._async_client = async_client
         if collection is not None:
-            client.collections.put(collection)
+            client.collections.put(collection, words=words)
             self._client = client.collection(collection)
             self._async_client = async_client and async_client.collection(collection)
 
@@ -128,20 +130,31 @@ class VicinalVectorStore(BasePydanticVectorStore):
         return [node_of(point) async for point in self._async_client.iterate(filter_of(filters, node_ids))]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other."""
+        """
+        Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other; by the
+        words of `query_str` in the modes text_search and sparse; by both in the mode hybrid, where `alpha` is what the
+        vector counts.
+        """
         found = self._client.search(
-            _vector_of(query), self.metric, filter=filter_of_query(query), **search_of(query), **kwargs
+            *self._target_of(query), filter=filter_of_query(query), **search_of(query), **kwargs
         )
         return result_of(query, found.hits, self.metric)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other."""
+        """
+        Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other; by the
+        words of `query_str` in the modes text_search and sparse; by both in the mode hybrid, where `alpha` is what the
+        vector counts.
+        """
         if self._async_client is None:
             return await asyncio.to_thread(self.query, query, **kwargs)
         found = await self._async_client.search(
-            _vector_of(query), self.metric, filter=filter_of_query(query), **search_of(query), **kwargs
+            *self._target_of(query), filter=filter_of_query(query), **search_of(query), **kwargs
         )
         return result_of(query, found.hits, self.metric)
+
+    def _target_of(self, query: VectorStoreQuery) -> tuple[list[float] | None, Metric | None]:
+        return (None, None) if is_by_words_alone(query) else (_vector_of(query), self.metric)
 
     def _delete(self, filter: FilterLike) -> None:
         while self._client.delete_where(filter, everything=filter == {}).more:

@@ -118,7 +118,31 @@ def search_of(query: VectorStoreQuery) -> dict[str, Any]:
         case VectorStoreQueryMode.MMR:
             limit = query.similarity_top_k * _MMR_POOL
             return {"limit": limit, "include": Include(distance=True, payload=True, vector=True)}
-    raise ValueError(f"Vicinal has no search in the mode {query.mode.value}: use default or mmr")
+        case VectorStoreQueryMode.TEXT_SEARCH | VectorStoreQueryMode.SPARSE:
+            limit = query.sparse_top_k or query.similarity_top_k
+            return {"limit": limit, "words": words_of(query), "include": Include(payload=True, scores=True)}
+        case VectorStoreQueryMode.HYBRID:
+            return {
+                "limit": query.hybrid_top_k or query.similarity_top_k,
+                "words": words_of(query),
+                "balance": query.alpha,
+                "include": Include(payload=True, scores=True),
+            }
+    raise ValueError(
+        f"Vicinal has no search in the mode {query.mode.value}: use default, mmr, hybrid, text_search or sparse"
+    )
+
+
+def is_by_words_alone(query: VectorStoreQuery) -> bool:
+    """Return whether a query needs no vector."""
+    return query.mode in (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
+
+
+def words_of(query: VectorStoreQuery) -> str:
+    """Return the words of a query."""
+    if query.query_str is None:
+        raise ValueError(f"the query has no query_str, which the mode {query.mode.value} needs")
+    return query.query_str
 
 
 def result_of(query: VectorStoreQuery, hits: Sequence[Hit], metric: Metric) -> VectorStoreQueryResult:
@@ -133,10 +157,16 @@ def result_of(query: VectorStoreQuery, hits: Sequence[Hit], metric: Metric) -> V
         )
         nodes = [nodes[index] for index in chosen]
     else:
-        similarities = [_similarity(hit.distance or 0.0, metric) for hit in hits]
+        similarities = [_similarity(hit, metric) for hit in hits]
     return VectorStoreQueryResult(nodes, similarities, [node.node_id for node in nodes])
 
 
-def _similarity(distance: float, metric: Metric) -> float:
-    """Return a similarity: the cosine itself; for other metrics 1 for equal vectors, towards 0 for distant ones."""
+def _similarity(hit: Hit, metric: Metric) -> float:
+    """
+    Return a similarity: the score of a search by words; otherwise the cosine itself, and for other metrics 1 for equal
+    vectors, towards 0 for distant ones.
+    """
+    if hit.score is not None:
+        return hit.score
+    distance = hit.distance or 0.0
     return 1 - distance if metric == "Cosine" else 1 / (1 + distance)
