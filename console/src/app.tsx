@@ -19,6 +19,7 @@ const views: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
   search: async () => (await import('./views/search.tsx')).Search,
   points: async () => (await import('./views/points.tsx')).Points,
   map: async () => (await import('./views/map.tsx')).MapView,
+  relevance: async () => (await import('./views/relevance.tsx')).RelevanceView,
   import: async () => (await import('./views/import.tsx')).Import,
   collections: async () => (await import('./views/collections.tsx')).Collections,
   snapshots: async () => (await import('./views/snapshots.tsx')).Snapshots,

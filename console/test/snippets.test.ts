@@ -139,6 +139,8 @@ describe('a query as code, as the console shows it', () => {
       collection: 'shop',
       needsKey: true,
       near: { vector: [1, 2, 3] },
+      words: '',
+      balance: 0.5,
       metric: 'Euclidean',
       limit: 5,
       ef: undefined,

@@ -107,3 +107,77 @@ describe('the console, without an embedding endpoint', { skip: missingChromium }
     await page.close()
   })
 })
+
+describe('the console of a collection with words', { skip: missingChromium }, () => {
+  let console: ConsoleBrowser
+  let ids: readonly string[]
+
+  before(async () => {
+    console = await startConsole()
+    const all = glosses(200)
+    ids = await storeGlosses(console.service, all)
+    const declared = await fetch(`${console.service.httpUrl}/collections/default`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ words: { paths: { content: 1 } } }),
+    })
+    assert.equal(declared.status, 200)
+  })
+  after(() => console[Symbol.asyncDispose]())
+
+  it('searches by words alone and with a vector, and marks what was found', async () => {
+    const page = await console.open('#/search')
+    const [word] = glosses(1)[0]!.text.match(/\p{L}{5,}/u)!
+    await page.getByLabel('Words', { exact: true }).fill(word)
+    await page.locator('.result mark').first().waitFor()
+    assert.equal(
+      (await page.locator('.result mark').first().textContent())!.toLowerCase(),
+      word.toLowerCase(),
+    )
+    assert.match((await page.locator('.result-distance').first().textContent())!, /Score 1\.000/)
+    assert.equal(await page.getByLabel('Balance').count(), 0)
+    await keepScreenshot(page, 'search-words')
+    await page.getByLabel('Id of the point').fill(ids[0]!)
+    await page.getByLabel('Balance').fill('0.25')
+    await page.getByText('25 % vector, 75 % words').waitFor()
+    await page
+      .getByText(/distance/)
+      .first()
+      .waitFor()
+    assert.match((await page.locator('pre').last().textContent())!, /"balance": 0\.25/)
+    await keepScreenshot(page, 'search-hybrid')
+    await page.close()
+    assert.deepEqual(console.faults, [])
+  })
+
+  it('measures relevance, and names the queries that the best setting makes worse', async () => {
+    const page = await console.open('#/relevance', { width: 390, height: 900 })
+    const all = glosses(200)
+    const judgements = [3, 50, 120].map((row) => ({
+      words: all[row]!.text.split(' ').slice(-2).join(' '),
+      vector: all[row]!.vector,
+      relevant: { [ids[row]!]: 1 },
+    }))
+    // The words lead to the first, the vector to another.
+    judgements.push({ words: all[7]!.text, vector: all[9]!.vector, relevant: { [ids[7]!]: 1 } })
+    await page
+      .getByLabel('Judgements', { exact: true })
+      .fill([...judgements, '{'].map((each) => (each === '{' ? each : JSON.stringify(each))).join('\n'))
+    await page.getByRole('button', { name: 'Measure' }).click()
+    await page.getByText('Line 5 is not JSON').waitFor()
+    await page
+      .getByLabel('Judgements', { exact: true })
+      .fill(judgements.map((each) => JSON.stringify(each)).join('\n'))
+    await page.getByLabel('balance').check()
+    await page.getByRole('button', { name: 'Measure' }).click()
+    await page.getByText('The first 10 results of 4 queries').waitFor()
+    assert.match((await page.locator('.measured').first().textContent())!, /nDCG.*to.*Recall.*MRR/)
+    assert.equal(await page.locator('.tries tbody tr').count(), 21)
+    await page.getByText(/Best: balance/).waitFor()
+    await page.getByText(/better, \d+ worse/).waitFor()
+    await keepScreenshot(page, 'relevance-390')
+    assert.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'))
+    await page.close()
+    assert.deepEqual(console.faults, [])
+  })
+})

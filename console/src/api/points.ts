@@ -1,11 +1,20 @@
 import type { Metric } from '../lib/distance.ts'
 import { isEmptyFilter } from '../lib/filters.ts'
 import { call, collectionPath, timedCall } from './client.ts'
-import type { FacetCount, Hit, JsonObject, NewPoint, Point, Profile } from './types.ts'
+import type { Evaluated, FacetCount, Hit, JsonObject, JsonValue, NewPoint, Point, Profile } from './types.ts'
 
 export interface SearchInput {
   readonly collection: string
-  readonly near: { readonly id: string } | { readonly vector: readonly number[] } | { readonly text: string }
+  /** Undefined for words alone. */
+  readonly near:
+    | { readonly id: string }
+    | { readonly vector: readonly number[] }
+    | { readonly text: string }
+    | undefined
+  /** Empty to search without. */
+  readonly words: string
+  /** What the vector counts beside the words. */
+  readonly balance: number
   readonly metric: Metric
   readonly limit: number
   readonly ef: number | undefined
@@ -30,10 +39,16 @@ interface SearchAnswer {
 }
 
 export async function search(input: SearchInput): Promise<SearchOutput> {
-  const details = input.idsOnly === true ? {} : { include: { distance: true, payload: true }, profile: true }
+  const { near, words } = input
+  const include = {
+    ...(near !== undefined && { distance: true }),
+    payload: true,
+    ...(words !== '' && { scores: true, highlight: true }),
+  }
+  const details = input.idsOnly === true ? {} : { include, ...(words === '' && { profile: true }) }
   const body = {
-    ...input.near,
-    similarity: input.metric,
+    ...(near !== undefined && { ...near, similarity: input.metric }),
+    ...(words !== '' && { words, ...(near !== undefined && { balance: input.balance }) }),
     limit: input.limit,
     ...(input.ef === undefined ? {} : { ef: input.ef }),
     ...(isEmptyFilter(input.filter) ? {} : { filter: input.filter }),
@@ -131,6 +146,23 @@ export async function countPoints(
 ): Promise<number> {
   const path = `${collectionPath(collection)}/points/count`
   return (await call<{ readonly count: number }>('POST', path, { body: { filter }, signal })).count
+}
+
+/** @param judgements each with a query and the grades of points */
+export async function evaluatePoints(
+  collection: string,
+  query: {
+    readonly judgements: readonly JsonValue[]
+    readonly k: number
+    readonly sweep: readonly string[]
+    readonly similarity: Metric
+  },
+  signal: AbortSignal,
+): Promise<Evaluated> {
+  return await call<Evaluated>('POST', `${collectionPath(collection)}/points/evaluate`, {
+    body: query,
+    signal,
+  })
 }
 
 export type Facets = Readonly<Record<string, readonly FacetCount[]>>

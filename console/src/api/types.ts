@@ -10,6 +10,8 @@ export interface CollectionInfo {
   readonly partitions?: { readonly total: number; readonly missing: number }
   /** Only if the server embeds texts. */
   readonly embedding_model?: string
+  /** Only if the collection can be searched by words. */
+  readonly words?: { readonly language: string; readonly paths: Readonly<Record<string, number>> }
 }
 
 export type JsonValue =
@@ -50,6 +52,42 @@ export interface Hit {
   readonly distance?: number
   readonly payload?: Payload
   readonly version?: number
+  /** 0..1, of a search by words. */
+  readonly score?: number
+  /** The BM25 score of the words. */
+  readonly words?: number
+  readonly highlight?: readonly Highlight[]
+}
+
+/** A part of a text in pieces: the first is plain, the second was found, the third is plain, and so on. */
+export interface Highlight {
+  readonly path: string
+  readonly parts: readonly string[]
+}
+
+/** How well the results of searches agree with judgements. */
+export interface Relevance {
+  readonly ndcg: number
+  readonly recall: number
+  readonly mrr: number
+}
+
+export interface MeasuredSetting extends Relevance {
+  readonly balance?: number
+  readonly ef?: number
+  readonly paths?: Readonly<Record<string, number>>
+}
+
+export interface Evaluation extends MeasuredSetting {
+  readonly low: Relevance
+  readonly high: Relevance
+  readonly queries: readonly Relevance[]
+}
+
+export interface Evaluated extends Evaluation {
+  readonly curve: readonly MeasuredSetting[]
+  readonly best?: Evaluation
+  readonly missing: number
 }
 
 export interface Profile {

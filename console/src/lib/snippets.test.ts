@@ -8,6 +8,8 @@ const query: QueryToShow = {
   collection: 'default',
   needsKey: false,
   near: { vector: [0.1, 0.2, 0.3, 0.4, 0.5] },
+  words: '',
+  balance: 0.5,
   metric: 'Cosine',
   limit: 5,
   ef: 64,
@@ -32,6 +34,17 @@ describe('a query as code', () => {
     assert.match(snippet('grpc', other, true), /-H 'collection: books'/)
     assert.match(snippet('grpc', other, true), /"near_id"/)
     assert.match(snippet('grpc', other, true), /"path":"name"/)
+  })
+
+  it('has the words, and what the vector counts beside them', () => {
+    const alone = { ...query, near: undefined, words: 'rye flour' }
+    assert.doesNotMatch(snippet('curl', alone, true), /similarity|balance|distance/)
+    assert.match(snippet('grpc', alone, true), /"words": "rye flour"/)
+    const both = { ...query, words: 'rye flour', balance: 0.3 }
+    assert.match(snippet('curl', both, true), /"balance": 0\.3/)
+    assert.match(snippet('typescript', both, true), /words: "rye flour",\n {2}balance: 0\.3/)
+    assert.match(snippet('python', both, true), /words="rye flour",\n {4}balance=0\.3/)
+    assert.match(snippet('python', alone, true), /client\.search\(\n {4}words=/)
   })
 
   it('has a valid JSON body', () => {

@@ -11,7 +11,15 @@ export interface QueryToShow {
   readonly grpcPort: number
   readonly collection: string
   readonly needsKey: boolean
-  readonly near: { readonly id: string } | { readonly vector: readonly number[] } | { readonly text: string }
+  /** Undefined for words alone. */
+  readonly near:
+    | { readonly id: string }
+    | { readonly vector: readonly number[] }
+    | { readonly text: string }
+    | undefined
+  /** Empty to search without. */
+  readonly words: string
+  readonly balance: number
   readonly metric: Metric
   readonly limit: number
   readonly ef: number | undefined
@@ -55,20 +63,23 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       ...(query.needsKey ? [`  apiKey: process.env.KEY!,`] : []),
       `})`,
       `const { hits } = await client.searchHits({`,
-      `  ${scriptNear(query.near, text)},`,
-      `  metric: ${JSON.stringify(query.metric)},`,
+      ...(query.near === undefined
+        ? []
+        : [`  ${scriptNear(query.near, text)},`, `  metric: ${JSON.stringify(query.metric)},`]),
+      ...(query.words === '' ? [] : [`  words: ${JSON.stringify(query.words)},`]),
+      ...(isHybrid(query) ? [`  balance: ${query.balance},`] : []),
       `  limit: ${query.limit},`,
       ...(query.ef === undefined ? [] : [`  ef: ${query.ef},`]),
       ...(isEmptyFilter(query.filter) ? [] : [`  filter: ${filter},`]),
-      `  include: { distance: true, payload: true },`,
+      `  include: { ${included(query)}: true, payload: true },`,
       `})`,
-      `for (const { id, distance, payload } of hits) console.log(id, distance, payload?.content)`,
+      `for (const { id, ${figure(query)}, payload } of hits) console.log(id, ${figure(query)}, payload?.content)`,
     ].join('\n')
   },
-  python: ({ near, ...query }, text) =>
+  python: (query, text) =>
     [
       ...(query.needsKey ? [`import os`] : []),
-      `from vicinal import ${'text' in near ? 'Text, ' : ''}Vicinal`,
+      `from vicinal import ${query.near !== undefined && 'text' in query.near ? 'Text, ' : ''}Vicinal`,
       ``,
       `client = Vicinal(`,
       `    ${JSON.stringify(query.url)},`,
@@ -76,14 +87,17 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       ...(query.needsKey ? [`    api_key=os.environ["KEY"],`] : []),
       `)`,
       `result = client.search(`,
-      `    ${'vector' in near ? text(near.vector) : 'id' in near ? JSON.stringify(near.id) : `Text(${JSON.stringify(near.text)})`},`,
-      `    ${JSON.stringify(query.metric)},`,
+      ...(query.near === undefined
+        ? []
+        : [`    ${pythonNear(query.near, text)},`, `    ${JSON.stringify(query.metric)},`]),
+      ...(query.words === '' ? [] : [`    words=${JSON.stringify(query.words)},`]),
+      ...(isHybrid(query) ? [`    balance=${query.balance},`] : []),
       `    limit=${query.limit},`,
       ...(query.ef === undefined ? [] : [`    ef=${query.ef},`]),
       ...(isEmptyFilter(query.filter) ? [] : [`    filter=${pythonLiterals(JSON.stringify(query.filter))},`]),
       `)`,
       `for hit in result.hits:`,
-      `    print(hit.id, hit.distance, hit.content)`,
+      `    print(hit.id, hit.${figure(query)}, hit.content)`,
     ].join('\n'),
   grpc: (query, text) =>
     [
@@ -101,14 +115,46 @@ function path({ collection }: QueryToShow): string {
 
 function fields(query: QueryToShow, text: VectorText): readonly Field[] {
   const { near } = query
+  const nearFields: readonly Field[] =
+    near === undefined
+      ? []
+      : [
+          'vector' in near ? ['vector', text(near.vector)] : nearField(near),
+          ['similarity', JSON.stringify(query.metric)],
+        ]
   return [
-    'vector' in near ? ['vector', text(near.vector)] : nearField(near),
-    ['similarity', JSON.stringify(query.metric)],
+    ...nearFields,
+    ...wordFields(query),
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
     ...(isEmptyFilter(query.filter) ? [] : [['filter', JSON.stringify(query.filter)] as const]),
-    ['include', '{"distance": true, "payload": true}'],
+    ['include', `{"${included(query)}": true, "payload": true}`],
   ]
+}
+
+function isHybrid({ near, words }: QueryToShow): boolean {
+  return near !== undefined && words !== ''
+}
+
+function wordFields(query: QueryToShow): readonly Field[] {
+  return [
+    ...(query.words === '' ? [] : [['words', JSON.stringify(query.words)] as const]),
+    ...(isHybrid(query) ? [['balance', String(query.balance)] as const] : []),
+  ]
+}
+
+/** What tells how good a hit is. */
+function figure({ words }: QueryToShow): 'distance' | 'score' {
+  return words === '' ? 'distance' : 'score'
+}
+
+function included(query: QueryToShow): 'distance' | 'scores' {
+  return figure(query) === 'distance' ? 'distance' : 'scores'
+}
+
+function pythonNear(near: NonNullable<QueryToShow['near']>, text: VectorText): string {
+  if ('vector' in near) return text(near.vector)
+  return 'id' in near ? JSON.stringify(near.id) : `Text(${JSON.stringify(near.text)})`
 }
 
 function nearField(near: { readonly id: string } | { readonly text: string }): Field {
@@ -118,19 +164,26 @@ function nearField(near: { readonly id: string } | { readonly text: string }): F
 /** The fields of the protobuf message in its JSON form. */
 function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
   const { near } = query
+  const nearFields: readonly Field[] =
+    near === undefined
+      ? []
+      : [
+          'vector' in near
+            ? ['query_vector', `{"values": ${text(near.vector)}}`]
+            : 'id' in near
+              ? ['near_id', `{"id": {"value": ${JSON.stringify(near.id)}}}`]
+              : nearField(near),
+          ['similarity', JSON.stringify(query.metric)],
+        ]
   return [
-    'vector' in near
-      ? ['query_vector', `{"values": ${text(near.vector)}}`]
-      : 'id' in near
-        ? ['near_id', `{"id": {"value": ${JSON.stringify(near.id)}}}`]
-        : nearField(near),
-    ['similarity', JSON.stringify(query.metric)],
+    ...nearFields,
+    ...wordFields(query),
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
     ...(isEmptyFilter(query.filter)
       ? []
       : [['filter', JSON.stringify(filterMessage(query.filter))] as const]),
-    ['include', '{"distance": true, "payload": true}'],
+    ['include', `{"${included(query)}": true, "payload": true}`],
   ]
 }
 
@@ -138,7 +191,7 @@ function inner(list: readonly Field[], indent: string): string {
   return list.map(([name, json]) => `${indent}"${name}": ${json}`).join(',\n')
 }
 
-function scriptNear(near: QueryToShow['near'], text: VectorText): string {
+function scriptNear(near: NonNullable<QueryToShow['near']>, text: VectorText): string {
   if ('vector' in near) return `vector: ${text(near.vector)}`
   return 'id' in near ? `id: ${JSON.stringify(near.id)}` : `text: ${JSON.stringify(near.text)}`
 }

@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 /** Line icons on a 24-unit grid. An icon font would be one more file to load, and most of it unused. */
 const paths = {
   overview: 'M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z',
+  relevance: 'M4 19V5M4 19h16M8 15l3-4 3 2 5-7',
   search: 'M11 18a7 7 0 1 0 0-14 7 7 0 0 0 0 14zM20 20l-4-4',
   points: 'M5 6h.01M5 12h.01M5 18h.01M9 6h11M9 12h11M9 18h11',
   import: 'M12 4v10M8 10.5l4 4 4-4M4 19h16',

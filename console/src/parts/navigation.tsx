@@ -17,6 +17,7 @@ const dataViews: readonly Entry[] = [
   { view: 'search', text: 'Search' },
   { view: 'points', text: 'Points' },
   { view: 'map', text: 'Map' },
+  { view: 'relevance', text: 'Relevance' },
   { view: 'import', text: 'Import' },
 ]
 

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import type { JsonObject, Payload } from '../api/types.ts'
+import type { Highlight, JsonObject, Payload } from '../api/types.ts'
 import { pathsOf, plainText, valueAt } from '../lib/filters.ts'
 import { imageSourceOf, webOriginOf } from '../lib/image-source.ts'
 import { serviceConfig } from '../state/service-config.ts'
@@ -12,16 +12,38 @@ const shownCharacters = 600
 /** The content of a point: an image, or plain text that is never interpreted as HTML. */
 export function PointContent({
   payload,
+  found = [],
   whole = false,
 }: {
   readonly payload: Payload
+  /** The parts of the content to show in its place. */
+  readonly found?: readonly Highlight[] | undefined
   readonly whole?: boolean
 }): JSX.Element {
   const { content, content_type } = payload
   if (content_type === 'Image') return <ImageContent content={content} />
+  if (found.length > 0) {
+    return (
+      <p class="content">
+        {found.map(({ parts }, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: the parts never change their order
+          <span key={index}>
+            {index > 0 && ' … '}
+            <Found parts={parts} />
+          </span>
+        ))}
+      </p>
+    )
+  }
   if (content === '') return <p class="content muted">No content</p>
   const text = whole || content.length <= shownCharacters ? content : `${content.slice(0, shownCharacters)}…`
   return <p class={whole ? 'content whole' : 'content'}>{text}</p>
+}
+
+/** A text with what was found in it marked. */
+export function Found({ parts }: Pick<Highlight, 'parts'>): JSX.Element {
+  // biome-ignore lint/suspicious/noArrayIndexKey: the parts never change their order
+  return <>{parts.map((part, index) => (index % 2 === 0 ? part : <mark key={index}>{part}</mark>))}</>
 }
 
 /** An image if it may be loaded; otherwise its address and the reason why it is not shown. */

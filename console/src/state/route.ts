@@ -10,6 +10,7 @@ const viewNames = [
   'search',
   'points',
   'map',
+  'relevance',
   'import',
   'collections',
   'snapshots',

@@ -13,6 +13,10 @@ export interface SearchQuery {
   readonly vectorText: string
   readonly id: string
   readonly text: string
+  /** The words to rank by; empty for none. */
+  readonly words: string
+  /** What the vector counts beside the words, 0 to 1. */
+  readonly balance: number
   readonly metric: Metric
   readonly limit: number
   /** Undefined for the server's default. */
@@ -27,6 +31,7 @@ export interface SearchQuery {
 export type ResultForm = 'rows' | 'cards'
 
 const defaultLimit = 10
+export const usualBalance = 0.5
 export const maxLimit = 200
 
 const ways = ['vector', 'id', 'text'] as const
@@ -40,6 +45,8 @@ export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
     vectorText: params.get('vector') ?? '',
     id: params.get('id') ?? '',
     text: params.get('text') ?? '',
+    words: params.get('words') ?? '',
+    balance: shareIn(params.get('balance')) ?? usualBalance,
     metric: isMetric(metric) ? metric : 'Cosine',
     limit: Math.min(maxLimit, positive(params.get('limit')) ?? defaultLimit),
     ef: positive(params.get('ef')),
@@ -54,6 +61,11 @@ function wayOf(params: URLSearchParams): SearchQuery['by'] {
   if (params.has('id')) return 'id'
   if (params.has('vector')) return 'vector'
   return embeddingModel.value === undefined ? 'id' : 'text'
+}
+
+function shareIn(text: string | null): number | undefined {
+  const value = Number(text)
+  return text !== null && value >= 0 && value <= 1 ? value : undefined
 }
 
 function positive(text: string | null): number | undefined {

@@ -7,7 +7,7 @@ import { formatDistance, formatMs, plural, shortId } from '../lib/format.ts'
 import { CopyButton, Empty, onRowClick, Panel, Segments } from '../parts/basics.tsx'
 import { NoMatch } from '../parts/filter-bar.tsx'
 import { Icon } from '../parts/icon.tsx'
-import { AttributeTags, PointContent } from '../parts/point-content.tsx'
+import { AttributeTags, Found, PointContent } from '../parts/point-content.tsx'
 import { PointDialog } from '../parts/point-dialog.tsx'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
 import type { SearchQuery } from '../state/search-query.ts'
@@ -118,11 +118,36 @@ function ResultItem(props: {
         {rank}
       </span>
       <div class="result-body">
-        {hit.payload !== undefined && <PointContent payload={hit.payload} />}
+        {hit.payload !== undefined && (
+          <PointContent payload={hit.payload} found={hit.highlight?.filter(({ path }) => path === 'content')} />
+        )}
+        {hit.highlight
+          ?.filter(({ path }) => path !== 'content')
+          .map(({ path, parts }, index) => (
+            <p key={`${path} ${index}`} class="found">
+              <span class="muted">{path}: </span>
+              <Found parts={parts} />
+            </p>
+          ))}
         <AttributeTags attributes={hit.payload?.attributes} matched={testedPaths(query.filter)} />
       </div>
       <div class="result-side">
-        {hit.distance !== undefined && (
+        {hit.score !== undefined && (
+          <div class="result-distance">
+            <span class="number" title={`BM25 ${hit.words ?? 0}`}>
+              <span class="visually-hidden">Score </span>
+              {hit.score.toFixed(3)}
+            </span>
+            <span class="bar" aria-hidden="true">
+              <span style={{ width: `${hit.score * 100}%` }} />
+            </span>
+            <span class="hint number">
+              {hit.distance !== undefined && `distance ${formatDistance(hit.distance)}, `}
+              words {formatDistance(hit.words ?? 0)}
+            </span>
+          </div>
+        )}
+        {hit.score === undefined && hit.distance !== undefined && (
           <div class="result-distance">
             <span class="number">
               <span class="visually-hidden">Distance </span>

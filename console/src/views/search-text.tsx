@@ -1,9 +1,10 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useLayoutEffect } from 'preact/hooks'
+import { useId, useLayoutEffect } from 'preact/hooks'
 import { Button, Field } from '../parts/basics.tsx'
 import { embeddingModel } from '../state/collections.ts'
 import { replaceParams } from '../state/route.ts'
+import { type SearchQuery, usualBalance } from '../state/search-query.ts'
 
 /** A text query. It is sent only when it is submitted: each text costs a request to the embedding endpoint. */
 export function TextQuery({ text }: { readonly text: string }): JSX.Element {
@@ -37,5 +38,50 @@ export function TextQuery({ text }: { readonly text: string }): JSX.Element {
         )}
       </Field>
     </form>
+  )
+}
+
+/** The words to rank by, and with a vector what each of the two counts. Words are sent as they are typed. */
+export function WordsQuery(props: { readonly query: SearchQuery; readonly hasVector: boolean }): JSX.Element {
+  const { words, balance } = props.query
+  const id = useId()
+  const text = `${Math.round(100 * balance)} % vector, ${Math.round(100 * (1 - balance))} % words`
+  return (
+    <>
+      <Field label="Words" hint={props.hasVector ? undefined : 'Searches by these words alone.'}>
+        {({ id: field, describedBy }) => (
+          <input
+            id={field}
+            type="search"
+            aria-describedby={describedBy}
+            placeholder="anadama bread"
+            value={words}
+            onInput={(event) => replaceParams({ words: event.currentTarget.value || undefined })}
+          />
+        )}
+      </Field>
+      {words !== '' && props.hasVector && (
+        <div class="field">
+          <div class="slider-head">
+            <label for={id}>Balance</label>
+            <output for={id} class="number">
+              {text}
+            </output>
+          </div>
+          <input
+            id={id}
+            type="range"
+            min={0}
+            max={1}
+            step={0.05}
+            value={balance}
+            aria-valuetext={text}
+            onInput={({ currentTarget: { value } }) =>
+              replaceParams({ balance: Number(value) === usualBalance ? undefined : value })
+            }
+          />
+        </div>
+      )}
+    </>
   )
 }

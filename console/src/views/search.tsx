@@ -12,14 +12,14 @@ import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../par
 import { FilterBar, useKnownTypes } from '../parts/filter-bar.tsx'
 import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
-import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery } from '../state/search-query.ts'
+import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery, usualBalance } from '../state/search-query.ts'
 import { SearchRun } from '../state/search-run.ts'
 import { serviceConfig } from '../state/service-config.ts'
 import { key } from '../state/session.ts'
 import { EfSlider, Tries } from './search-ef.tsx'
 import { NearPoint } from './search-near.tsx'
 import { Results } from './search-results.tsx'
-import { TextQuery } from './search-text.tsx'
+import { TextQuery, WordsQuery } from './search-text.tsx'
 
 /** Debounces changes of the query, so that moving the slider does not send a search for every pixel. */
 const pauseMs = 120
@@ -30,12 +30,14 @@ export function Search(): JSX.Element {
   const query = searchQuery.value
   const collection = currentCollection.value
   const near = nearOf(query, collection?.dimension)
+  const known = near !== undefined && !('fault' in near) ? near : undefined
+  const isReady = known !== undefined || (near === undefined && query.words !== '')
   const question = JSON.stringify([query, near])
   useEffect(() => {
-    if (near === undefined || 'fault' in near) return
-    const { metric, limit, ef, filter, compare } = query
-    const input = { collection: collectionName.value, near, metric, limit, ef, filter }
-    const search = (): unknown => run.run(input, compare)
+    if (!isReady) return
+    const { metric, limit, ef, filter, words, balance } = query
+    const input = { collection: collectionName.value, near: known, metric, limit, ef, filter, words, balance }
+    const search = (): unknown => run.run(input, query.compare && known !== undefined && words === '')
     const isFirst = performance.now() - changedMs.current > pauseMs
     changedMs.current = performance.now()
     if (isFirst) {
@@ -47,7 +49,6 @@ export function Search(): JSX.Element {
   }, [question])
   // Not `useUnmount`, which would stop it before the timer above: a search started in between would not be stopped.
   useEffect(() => () => run.stop(), [])
-  const isReady = near !== undefined && !('fault' in near)
   const output = run.output.value
   const payloads = useMemo(() => (output?.hits ?? []).map(({ payload }) => payload ?? {}), [output])
   const types = useKnownTypes(payloads)
@@ -58,7 +59,7 @@ export function Search(): JSX.Element {
       title="Search"
       lead={
         <>
-          The nearest points in <strong>{collectionName.value}</strong>
+          {query.words === '' ? 'The nearest points' : 'The best points'} in <strong>{collectionName.value}</strong>
         </>
       }
     >
@@ -73,7 +74,7 @@ export function Search(): JSX.Element {
             <Results output={output} query={query} run={run} onClearFilter={() => setFilter({})} />
           )}
           {!isReady && <Start />}
-          {isReady && <AsCode query={query} near={near} />}
+          {isReady && <AsCode query={query} near={known} />}
         </div>
       </div>
     </Page>
@@ -98,6 +99,7 @@ function Start(): JSX.Element {
           {embeddingModel.value === undefined
             ? 'Paste a vector or the id of a point.'
             : 'Enter a text, or paste a vector or the id of a point.'}{' '}
+          {currentCollection.value?.words !== undefined && 'Or enter words. '}
           Or start from a random point:
         </p>
         <RandomPoint text="Random point" />
@@ -134,8 +136,10 @@ function RandomPoint({ text }: { readonly text?: string }): JSX.Element {
 
 /** The parameters that are kept when the query point changes. */
 function shownParams(): Readonly<Record<string, string | undefined>> {
-  const { metric, limit, ef, filter, compare, form } = searchQuery.value
+  const { metric, limit, ef, filter, compare, form, words, balance } = searchQuery.value
   return {
+    words: words === '' ? undefined : words,
+    balance: balance === usualBalance ? undefined : String(balance),
     metric,
     limit: String(limit),
     ef: ef === undefined ? undefined : String(ef),
@@ -164,6 +168,7 @@ function QueryPanel(props: {
 }): JSX.Element {
   const { query, near } = props
   const fault = near !== undefined && 'fault' in near ? near.fault : undefined
+  const isByWordsAlone = near === undefined && query.words !== ''
   return (
     <Panel class="form">
       <div class="near-head">
@@ -220,7 +225,11 @@ function QueryPanel(props: {
           )}
         </Field>
       )}
+      {(currentCollection.value?.words !== undefined || query.words !== '') && (
+        <WordsQuery query={query} hasVector={near !== undefined} />
+      )}
       <div class="fields">
+        {!isByWordsAlone && (
         <Field label="Metric">
           {({ id }) => (
             <select
@@ -236,18 +245,19 @@ function QueryPanel(props: {
             </select>
           )}
         </Field>
+        )}
         <Field label="Limit">{({ id }) => <LimitInput id={id} limit={query.limit} />}</Field>
       </div>
-      <EfSlider query={query} plan={props.run.output.value?.profile?.plan} />
-      <label class="check">
+      {!isByWordsAlone && <EfSlider query={query} plan={props.run.output.value?.profile?.plan} />}
+      {query.words === '' && (<label class="check">
         <input
           type="checkbox"
           checked={query.compare}
           onChange={(event) => replaceParams({ compare: event.currentTarget.checked ? '1' : undefined })}
         />
         Measure recall against an exact search
-      </label>
-      <Tries tries={props.run.tries.value} shown={query.ef ?? 0} />
+      </label>)}
+      {!isByWordsAlone && <Tries tries={props.run.tries.value} shown={query.ef ?? 0} />}
     </Panel>
   )
 }
@@ -275,7 +285,7 @@ function LimitInput({ id, limit }: { readonly id: string; readonly limit: number
   )
 }
 
-function AsCode({ query, near }: { readonly query: SearchQuery; readonly near: Near }): JSX.Element {
+function AsCode({ query, near }: { readonly query: SearchQuery; readonly near: Near | undefined }): JSX.Element {
   const language = useSignal<(typeof languages)[number][0]>('curl')
   const shown: QueryToShow = {
     ...query,

@@ -189,7 +189,12 @@ describe('VicinalVectorStore', () => {
 
   it('finds nodes by words, alone and together with a vector', async () => {
     const client = createHttpClient({ baseUrl: service.httpUrl })
-    const both = new VicinalVectorStore({ client, collection: 'by-words', words: { paths: { content: 1 } } })
+    const both = new VicinalVectorStore({
+      client,
+      collection: 'by-words',
+      embedModel,
+      words: { paths: { content: 1 } },
+    })
     const texts = ['anadama bread', 'rye flour for bread']
     await both.add(
       texts.map((text, index) => new TextNode({ text, id_: text, embedding: index === 0 ? [1, 0] : [0, 1] })),

@@ -36,11 +36,11 @@ from .errors import (
     UnsupportedError,
     VicinalError,
 )
+from .evaluation import EvaluatedPoints, Evaluation, Judgement, MeasuredSetting, Relevance
 from .exchange import NO_RETRY, Retry
 from .filters import F, Filter, FilterLike
 from .ids import uuid_of
 from .point_operations import ItemError, PartlyInserted, PutResult
-from .evaluation import EvaluatedPoints, Evaluation, Judgement, MeasuredSetting, Relevance
 from .points import (
     ContentType,
     Highlight,
@@ -83,6 +83,8 @@ __all__ = [
     "ContentType",
     "CursorExpiredError",
     "DeadlineExceededError",
+    "EvaluatedPoints",
+    "Evaluation",
     "F",
     "FacetCount",
     "Filter",
@@ -98,8 +100,10 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "ItemError",
+    "Judgement",
     "KeyReusedError",
     "MatrixLike",
+    "MeasuredSetting",
     "Metric",
     "MisdirectedError",
     "NewPoint",
@@ -116,6 +120,7 @@ __all__ = [
     "PutCollectionResult",
     "PutResult",
     "Query",
+    "Relevance",
     "RequestTooLargeError",
     "Retry",
     "Scalar",
@@ -134,9 +139,4 @@ __all__ = [
     "Words",
     "__version__",
     "uuid_of",
-    "EvaluatedPoints",
-    "Evaluation",
-    "Judgement",
-    "MeasuredSetting",
-    "Relevance",
 ]

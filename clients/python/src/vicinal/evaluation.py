@@ -154,9 +154,7 @@ def _evaluation_of(json: Json) -> Evaluation:
 
 
 def _setting_of(json: Json) -> MeasuredSetting:
-    return MeasuredSetting(
-        _relevance_of(json), balance=json.get("balance"), ef=json.get("ef"), paths=json.get("paths")
-    )
+    return MeasuredSetting(_relevance_of(json), balance=json.get("balance"), ef=json.get("ef"), paths=json.get("paths"))
 
 
 def _relevance_of(json: Json) -> Relevance:

@@ -198,9 +198,7 @@ class VicinalVectorStore(VectorStore):
         """
         if self._retrieval != "vector":
             if self._async_client is None:
-                return await run_in_executor(
-                    None, self.similarity_search_with_score, query, k, filter=filter, **kwargs
-                )
+                return await run_in_executor(None, self.similarity_search_with_score, query, k, filter=filter, **kwargs)
             near = await self._embedding.aembed_query(query) if self._retrieval == "hybrid" else None
             ranking = self._ranking(query, near)
             return _ranked(await self._async_client.search(**ranking, limit=k, filter=filter, **kwargs))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from ..collection_operations import CollectionInfo, Hnsw, Words
-from ..evaluation import EvaluatedPoints, Evaluate, Evaluation, Judgement, MeasuredSetting, Relevance
+from ..evaluation import Evaluate, EvaluatedPoints, Evaluation, Judgement, MeasuredSetting, Relevance
 from ..points import (
     ContentType,
     Highlight,
@@ -326,9 +326,7 @@ def read_evaluated(data: bytes) -> EvaluatedPoints:
 def _evaluation(data: bytes) -> Evaluation:
     single = dict(fields(data))
     queries = [_relevance(read_bytes(value)) for number, value in fields(data) if number == 7]
-    return Evaluation(
-        _setting(data), _relevance(read_bytes(single[5])), _relevance(read_bytes(single[6])), queries
-    )
+    return Evaluation(_setting(data), _relevance(read_bytes(single[5])), _relevance(read_bytes(single[6])), queries)
 
 
 def _setting(data: bytes) -> MeasuredSetting:

@@ -1,0 +1,319 @@
+import { useSignal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { isAbort, messageOf } from '../api/client.ts'
+import { evaluatePoints } from '../api/points.ts'
+import type { Evaluated, Evaluation, JsonValue, MeasuredSetting, Relevance } from '../api/types.ts'
+import { distanceMetrics, type Metric } from '../lib/distance.ts'
+import { isObject } from '../lib/filters.ts'
+import { plural } from '../lib/format.ts'
+import { Button, Empty, Fault, Field, Page, Panel } from '../parts/basics.tsx'
+import { useUnmount } from '../parts/use-unmount.ts'
+import { currentCollection, embeddingModel } from '../state/collections.ts'
+import { collectionName } from '../state/route.ts'
+
+interface Measured {
+  readonly answer: Evaluated
+  /** What the judgements are about, for people. */
+  readonly names: readonly string[]
+  readonly k: number
+}
+
+const sweeps = ['balance', 'ef', 'paths'] as const
+const k = 10
+
+/** Measures how well searches agree with judgements, and shows the queries that another setting makes worse. */
+export function RelevanceView(): JSX.Element {
+  const text = useSignal('')
+  const metric = useSignal<Metric>('Cosine')
+  const sweep = useSignal<readonly string[]>([])
+  const measured = useSignal<Measured | undefined>(undefined)
+  const fault = useSignal<string | undefined>(undefined)
+  const running = useSignal<AbortController | undefined>(undefined)
+  useUnmount(() => running.peek()?.abort())
+  const measure = async (): Promise<void> => {
+    running.value?.abort()
+    const stop = new AbortController()
+    running.value = stop
+    fault.value = undefined
+    try {
+      const judgements = judgementsIn(text.value)
+      const query = { judgements, k, sweep: sweep.value, similarity: metric.value }
+      const answer = await evaluatePoints(collectionName.value, query, stop.signal)
+      measured.value = { answer, names: judgements.map(nameOf), k }
+    } catch (error) {
+      if (!isAbort(error)) fault.value = messageOf(error)
+    } finally {
+      if (running.value === stop) running.value = undefined
+    }
+  }
+  return (
+    <Page
+      title="Relevance"
+      lead={
+        <>
+          How good searches in <strong>{collectionName.value}</strong> are, by judgements
+        </>
+      }
+    >
+      <div class="search-layout">
+        <div class="search-side">
+          <Panel class="form">
+            <Field label="Judgements" hint={hintOf()}>
+              {({ id, describedBy }) => (
+                <textarea
+                  id={id}
+                  class="mono judgements"
+                  aria-describedby={describedBy}
+                  spellcheck={false}
+                  placeholder={'{"words": "anadama bread", "relevant": {"3f2b8c1e-…": 2}}'}
+                  value={text.value}
+                  onInput={(event) => {
+                    text.value = event.currentTarget.value
+                  }}
+                />
+              )}
+            </Field>
+            <input
+              type="file"
+              aria-label="File of judgements"
+              accept=".jsonl,.ndjson,application/x-ndjson"
+              onChange={async ({ currentTarget: { files } }) => {
+                if (files?.[0] !== undefined) text.value = await files[0].text()
+              }}
+            />
+            <Field label="Metric">
+              {({ id }) => (
+                <select
+                  id={id}
+                  value={metric.value}
+                  onChange={(event) => {
+                    metric.value = event.currentTarget.value as Metric
+                  }}
+                >
+                  {distanceMetrics.map((each) => (
+                    <option key={each} value={each}>
+                      {each}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
+            <fieldset class="sweeps">
+              <legend>Find the best</legend>
+              {sweeps.map((name) => (
+                <label key={name} class="check">
+                  <input
+                    type="checkbox"
+                    checked={sweep.value.includes(name)}
+                    onChange={({ currentTarget: { checked } }) => {
+                      const others = sweep.value.filter((each) => each !== name)
+                      sweep.value = checked ? [...others, name] : others
+                    }}
+                  />
+                  {name === 'paths' ? 'weights of paths' : name}
+                </label>
+              ))}
+            </fieldset>
+            {running.value === undefined ? (
+              <Button kind="primary" disabled={text.value.trim() === ''} onClick={measure}>
+                Measure
+              </Button>
+            ) : (
+              <Button onClick={() => running.value?.abort()}>Stop</Button>
+            )}
+          </Panel>
+        </div>
+        <div class="search-main">
+          <Fault text={fault.value} />
+          {measured.value === undefined ? (
+            <Panel>
+              <Empty icon="relevance" title={running.value === undefined ? 'No judgements yet' : 'Searching…'}>
+                <p>A judgement is a query with the points that answer it, one a line.</p>
+              </Empty>
+            </Panel>
+          ) : (
+            <Results measured={measured.value} />
+          )}
+        </div>
+      </div>
+    </Page>
+  )
+}
+
+function hintOf(): string {
+  const ways = [
+    ...(currentCollection.value?.words === undefined ? [] : ['words']),
+    'vector',
+    ...(embeddingModel.value === undefined ? [] : ['text']),
+  ]
+  return `A JSON object a line: ${ways.join(' or ')}, and relevant: the grades of points by id.`
+}
+
+/** @throws Error that names the line that is not JSON */
+function judgementsIn(text: string): readonly JsonValue[] {
+  return text.split('\n').flatMap((line, index) => {
+    if (line.trim() === '') return []
+    try {
+      return [JSON.parse(line) as JsonValue]
+    } catch (error) {
+      throw new Error(`Line ${index + 1} is not JSON: ${messageOf(error)}`)
+    }
+  })
+}
+
+function nameOf(judgement: JsonValue, index: number): string {
+  const { words, text } = isObject(judgement) ? judgement : {}
+  const name = [words, text].find((each) => typeof each === 'string')
+  return typeof name === 'string' ? name : `Judgement ${index + 1}`
+}
+
+function Results({ measured }: { readonly measured: Measured }): JSX.Element {
+  const { answer, names } = measured
+  const { best, curve, missing } = answer
+  return (
+    <>
+      <Panel title={`The first ${measured.k} results of ${plural(names.length, 'query', 'queries')}`}>
+        {missing > 0 && (
+          <p class="notice">{plural(missing, 'judged point')} of these judgements are not stored.</p>
+        )}
+        <Figures given={answer} best={best} />
+      </Panel>
+      {best !== undefined && (
+        <>
+          <Panel title={`Best: ${settingText(best)}`}>
+            <Curve curve={curve} best={best} />
+          </Panel>
+          <Changes given={answer} best={best} names={names} />
+        </>
+      )}
+    </>
+  )
+}
+
+const measures = [
+  ['ndcg', 'nDCG'],
+  ['recall', 'Recall'],
+  ['mrr', 'MRR'],
+] as const
+
+function Figures({ given, best }: { readonly given: Evaluation; readonly best: Evaluation | undefined }): JSX.Element {
+  return (
+    <table class="measured">
+      <thead>
+        <tr>
+          <th scope="col">Measure</th>
+          <th scope="col">Now</th>
+          {best !== undefined && <th scope="col">Best</th>}
+        </tr>
+      </thead>
+      <tbody>
+        {measures.map(([name, label]) => (
+          <tr key={name}>
+            <th scope="row">{label}</th>
+            {[given, best].map((each, index) => each && <td key={index === 0 ? 'now' : 'best'}>{figureText(each, name)}</td>)}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+function figureText(evaluation: Evaluation, name: keyof Relevance): JSX.Element {
+  const { low, high } = evaluation
+  return (
+    <>
+      <span class="number">{evaluation[name].toFixed(3)}</span>{' '}
+      <span class="muted number">
+        {low[name].toFixed(3)} to {high[name].toFixed(3)}
+      </span>
+    </>
+  )
+}
+
+/** What was tried, with a bar from the worst to the best. */
+function Curve({ curve, best }: { readonly curve: readonly MeasuredSetting[]; readonly best: Evaluation }): JSX.Element {
+  const values = curve.map(({ ndcg }) => ndcg)
+  const [least, greatest] = [Math.min(...values), Math.max(...values)]
+  const shown = settingText(best)
+  return (
+    <table class="tries">
+      <caption class="visually-hidden">Settings that were tried</caption>
+      <thead>
+        <tr>
+          <th scope="col">Setting</th>
+          <th scope="col">nDCG</th>
+        </tr>
+      </thead>
+      <tbody>
+        {curve.map((setting) => (
+          <tr key={settingText(setting)} class={settingText(setting) === shown ? 'current' : ''}>
+            <td>{settingText(setting)}</td>
+            <td>
+              <span class="try-time">
+                <span class="number">{setting.ndcg.toFixed(3)}</span>
+                <span class="bar" aria-hidden="true">
+                  <span style={{ width: `${barOf(setting.ndcg, least, greatest)}%` }} />
+                </span>
+              </span>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+function barOf(value: number, least: number, greatest: number): number {
+  return greatest === least ? 100 : 5 + (95 * (value - least)) / (greatest - least)
+}
+
+function Changes(props: {
+  readonly given: Evaluation
+  readonly best: Evaluation
+  readonly names: readonly string[]
+}): JSX.Element {
+  const { given, best, names } = props
+  const changes = names.map((name, index) => ({
+    name,
+    before: given.queries[index]!.ndcg,
+    after: best.queries[index]!.ndcg,
+  }))
+  const worse = changes.filter(({ before, after }) => after < before)
+  const better = changes.filter(({ before, after }) => after > before).length
+  worse.sort((a, b) => a.after - a.before - (b.after - b.before))
+  return (
+    <Panel title={`${plural(better, 'query', 'queries')} better, ${worse.length} worse`}>
+      {worse.length > 0 && (
+        <table class="measured">
+          <caption class="visually-hidden">Queries that get worse</caption>
+          <thead>
+            <tr>
+              <th scope="col">Worse with the best setting</th>
+              <th scope="col">Now</th>
+              <th scope="col">Then</th>
+            </tr>
+          </thead>
+          <tbody>
+            {worse.slice(0, worseMax).map(({ name, before, after }, index) => (
+              <tr key={`${index} ${name}`}>
+                <td>{name}</td>
+                <td class="number">{before.toFixed(3)}</td>
+                <td class="number">{after.toFixed(3)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Panel>
+  )
+}
+
+const worseMax = 50
+
+function settingText({ balance, ef, paths }: MeasuredSetting): string {
+  return [
+    ...(balance === undefined ? [] : [`balance ${balance}`]),
+    ...(ef === undefined ? [] : [`ef ${ef}`]),
+    ...Object.entries(paths ?? {}).map(([path, weight]) => `${path} ${weight}`),
+  ].join(', ')
+}
