@@ -2,7 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from vicinal import CursorExpiredError, F, Highlight, Include, InvalidArgumentError, Query, Vicinal, Words
+from vicinal import (
+    CursorExpiredError,
+    F,
+    Highlight,
+    Include,
+    InvalidArgumentError,
+    Judgement,
+    Query,
+    Relevance,
+    Vicinal,
+    Words,
+)
 
 
 def test_words_find_points_alone_and_with_a_vector(client: Vicinal) -> None:
@@ -42,3 +53,32 @@ def test_words_find_points_alone_and_with_a_vector(client: Vicinal) -> None:
             texts.search(words="bread")
     finally:
         client.collections.delete("texts")
+
+
+def test_judgements_measure_searches(client: Vicinal) -> None:
+    client.collections.put("judged", 2, words=Words(paths={"content": 1, "title": 3}))
+    texts = client.collection("judged")
+    try:
+        bread = texts.insert([1, 0], "anadama bread of cornmeal")
+        flour = texts.insert([0, 1], "rye flour for bread")
+        judgements = [
+            Judgement({bread: 2, flour: 1}, words="anadama bread"),
+            Judgement({flour: 1, "3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94": 1}, words="rye", near=[1, 0]),
+        ]
+        answer = texts.evaluate(judgements, metric="Cosine", k=1, balance=0.9, sweep=["balance", "paths"])
+        given, best = answer.given, answer.best
+        assert best is not None
+        assert answer.missing == 1
+        assert given.setting.balance == 0.9
+        assert given.setting.paths == {"content": 1, "title": 3}
+        assert given.queries == [Relevance(1, 0.5, 1), Relevance(0, 0, 0)]
+        assert given.mean == Relevance(0.5, 0.25, 0.5)
+        assert given.low.ndcg <= given.mean.ndcg <= given.high.ndcg
+        assert best.mean.ndcg == 1
+        assert len(answer.curve) == 21 + 4
+        with pytest.raises(InvalidArgumentError, match="no point with a grade"):
+            texts.evaluate([Judgement({bread: 0}, words="bread")])
+        with pytest.raises(InvalidArgumentError, match="a Judgement is needed"):
+            texts.evaluate([{}])  # type: ignore[list-item]
+    finally:
+        client.collections.delete("judged")
