@@ -77,11 +77,13 @@ It stores vectors and finds the nearest ones. Here each vector is the embedding 
 numbers that a language model made of the text, so that texts of like meaning lie close together.
 `)
   await storeGlosses(grpc)
+  await grpc.collections.put('default', { words: { paths: { content: 1 } } })
   for (const [index, question] of questions().slice(0, 6).entries()) {
     if (index % 2 === 0) await ask('HTTP', http, question)
     else await ask('gRPC', grpc, question)
   }
   await askWithFilter(http)
+  await askWithWords(http)
   const [example] = await grpc.search({ vector: vectorOf('beaked-whale'), metric: 'Cosine', limit: 1 })
   await grpc.close()
   explain({
@@ -132,6 +134,20 @@ async function askWithFilter(client: VectorClient): Promise<void> {
   for (const { distance, payload } of hits) {
     say(`    - ${distance!.toFixed(3)}  ${shortened(payload!.content!)}`)
   }
+}
+
+/** Searches for a name by its word, and with it by meaning for what has another name. */
+async function askWithWords(client: VectorClient): Promise<void> {
+  const words = 'Samoyed'
+  const { hits } = await client.searchHits({
+    vector: vectorOf('spanish-pointer'),
+    metric: 'Cosine',
+    words,
+    limit: 4,
+    include: { scores: true, payload: true },
+  })
+  say(`\nBest for the word ${words} and for the meaning of a gloss about pointers, half each:`)
+  for (const { score, payload } of hits) say(`    - ${score!.toFixed(3)}  ${shortened(payload!.content!)}`)
 }
 
 function explain(running: {

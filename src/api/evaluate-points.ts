@@ -213,7 +213,7 @@ async function missingPoints(
   judged: readonly Judged[],
   { signal }: Call,
 ): Promise<number> {
-  const all = [...new Set(judged.flatMap(({ grades }) => [...grades.keys()]))]
+  const all = [...new Set(judged.flatMap(({ grades }) => [...grades.keys()]))].sort()
   let missing = all.length
   for (let from = 0; from < all.length; from += idsPerCount) {
     const part = all.slice(from, from + idsPerCount)
