@@ -21,7 +21,10 @@ export interface ExtendedRequest {
 
 /** @param ids few, so that requests reuse them */
 export function extendedRequest(dice: Dice, ids: readonly string[]): ExtendedRequest {
-  const make = dice.pick([insert, put, put, patch, search, search, list, count, facets, update, remove])
+  const make = dice.pick([
+    ...[insert, put, put, patch, search, search, list, count, facets, update, remove],
+    ...[declare, words, words, evaluate],
+  ])
   return make(dice, dice.pick(ids))
 }
 
@@ -30,6 +33,7 @@ const invalid = 3
 const notFound = 5
 const exists = 6
 const unmet = 9
+const unavailable = 14
 
 type Request = Omit<ExtendedRequest, 'headers'> & { readonly headers?: readonly string[] }
 
@@ -117,6 +121,91 @@ function search(dice: Dice, id: string): ExtendedRequest {
     },
     codes: [ok, notFound],
   })
+}
+
+/** Declares words, or none. */
+function declare(dice: Dice): ExtendedRequest {
+  const settings = dice.chance(0.2) ? null : { language: 'auto', paths: { content: 1, [pathOf(dice)]: 2 } }
+  const paths = settings && Object.entries(settings.paths).map(([path, weight]) => ({ path, weight }))
+  return request({
+    line: 'PUT /collections/default',
+    body: { words: settings },
+    // Paths of attributes of objects are not those of texts.
+    statuses: [200, 400],
+    rpc: 'PutCollection',
+    message: {
+      name: 'default',
+      ...(paths === null ? { withoutWords: true } : { words: { language: 'auto', paths } }),
+    },
+    codes: [ok, invalid],
+  })
+}
+
+function words(dice: Dice, id: string): ExtendedRequest {
+  const text = hostileText(dice)
+  const near = dice.chance(0.5)
+  const [filter, limit] = [filterOf(dice), 1 + dice.below(50)]
+  const balance = dice.pick([0, 0.5, 1, 2])
+  const cursor = dice.pick(['', 'x', `${'a'.repeat(16)}.5`])
+  return request({
+    line: 'POST /points/search',
+    body: {
+      words: text,
+      limit,
+      filter,
+      ...(near && { id, similarity: 'Cosine', balance }),
+      ...(dice.chance(0.3) && { cursor }),
+      include: { scores: true, highlight: true },
+    },
+    statuses: [200, 400, 404, 410, 503],
+    rpc: 'SearchPoints',
+    message: {
+      words: text.toWellFormed(),
+      limit: BigInt(limit),
+      filter: filterMessage(filter),
+      ...(near && { nearId: idMessage(id), similarity: 3, balance }),
+      include: { scores: true, highlight: true },
+    },
+    codes: [ok, invalid, notFound, unavailable],
+  })
+}
+
+function evaluate(dice: Dice, id: string): ExtendedRequest {
+  const text = hostileText(dice)
+  const grade = dice.pick([0, 1, 2, -1])
+  const k = dice.below(20)
+  const sweep = dice.pick([[], ['paths'], ['balance'], ['x']])
+  return request({
+    line: 'POST /points/evaluate',
+    body: { judgements: [{ words: text, relevant: { [id]: grade } }], k, sweep },
+    statuses: [200, 400, 503],
+    rpc: 'EvaluatePoints',
+    message: {
+      judgements: [{ words: text.toWellFormed(), relevant: { [id]: grade } }],
+      k: BigInt(k),
+      sweep,
+    },
+    codes: [ok, invalid, unavailable],
+  })
+}
+
+/** Marks, joiners, directions, halves of surrogate pairs, scripts without spaces. */
+function hostileText(dice: Dice): string {
+  const parts = [
+    'x',
+    'ok',
+    ' ',
+    '\u0301',
+    '\u200d',
+    '\u202e',
+    '\ud800',
+    '漢字',
+    'ก็',
+    '#_1.2',
+    'שלום',
+    '\u0000',
+  ]
+  return dice.list(1 + dice.below(12), () => dice.pick(parts)).join('')
 }
 
 function list(dice: Dice): ExtendedRequest {

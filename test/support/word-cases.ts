@@ -12,6 +12,7 @@ import { Analyzer } from '../../src/words/analyzer.ts'
 import { BruteForceWords } from './brute-force-words.ts'
 import { temporaryDirectory } from './process.ts'
 import { seededRandom } from './random.ts'
+import { until } from './until.ts'
 
 /**
  * Random searches by words in a collection that changes: inserts, patches, deletions, expiry, restarts, files of an
@@ -181,6 +182,8 @@ export async function compareWordSearches({
   const compare = async (database: Collection, words: WordSettings): Promise<void> => {
     await database.livePoints.expirations.hideDue()
     await database.livePoints.words.ready()
+    // Until words that were declared anew are complete, the former ones answer.
+    await until(() => database.livePoints.words.waiting === 0)
     const { table } = database.livePoints
     const slotOf = (id: string): number => table.find(id)
     const reference = new BruteForceWords(

@@ -26,7 +26,6 @@ export function PointContent({
     return (
       <p class="content">
         {found.map(({ parts }, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: the parts never change their order
           <span key={index}>
             {index > 0 && ' … '}
             <Found parts={parts} />
@@ -42,7 +41,6 @@ export function PointContent({
 
 /** A text with what was found in it marked. */
 export function Found({ parts }: Pick<Highlight, 'parts'>): JSX.Element {
-  // biome-ignore lint/suspicious/noArrayIndexKey: the parts never change their order
   return <>{parts.map((part, index) => (index % 2 === 0 ? part : <mark key={index}>{part}</mark>))}</>
 }
 

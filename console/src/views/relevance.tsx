@@ -127,7 +127,10 @@ export function RelevanceView(): JSX.Element {
           <Fault text={fault.value} />
           {measured.value === undefined ? (
             <Panel>
-              <Empty icon="relevance" title={running.value === undefined ? 'No judgements yet' : 'Searching…'}>
+              <Empty
+                icon="relevance"
+                title={running.value === undefined ? 'No judgements yet' : 'Searching…'}
+              >
                 <p>A judgement is a query with the points that answer it, one a line.</p>
               </Empty>
             </Panel>
@@ -196,7 +199,13 @@ const measures = [
   ['mrr', 'MRR'],
 ] as const
 
-function Figures({ given, best }: { readonly given: Evaluation; readonly best: Evaluation | undefined }): JSX.Element {
+function Figures({
+  given,
+  best,
+}: {
+  readonly given: Evaluation
+  readonly best: Evaluation | undefined
+}): JSX.Element {
   return (
     <table class="measured">
       <thead>
@@ -210,7 +219,9 @@ function Figures({ given, best }: { readonly given: Evaluation; readonly best: E
         {measures.map(([name, label]) => (
           <tr key={name}>
             <th scope="row">{label}</th>
-            {[given, best].map((each, index) => each && <td key={index === 0 ? 'now' : 'best'}>{figureText(each, name)}</td>)}
+            {[given, best].map(
+              (each, index) => each && <td key={index === 0 ? 'now' : 'best'}>{figureText(each, name)}</td>,
+            )}
           </tr>
         ))}
       </tbody>
@@ -231,7 +242,13 @@ function figureText(evaluation: Evaluation, name: keyof Relevance): JSX.Element 
 }
 
 /** What was tried, with a bar from the worst to the best. */
-function Curve({ curve, best }: { readonly curve: readonly MeasuredSetting[]; readonly best: Evaluation }): JSX.Element {
+function Curve({
+  curve,
+  best,
+}: {
+  readonly curve: readonly MeasuredSetting[]
+  readonly best: Evaluation
+}): JSX.Element {
   const values = curve.map(({ ndcg }) => ndcg)
   const [least, greatest] = [Math.min(...values), Math.max(...values)]
   const shown = settingText(best)

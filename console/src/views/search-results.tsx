@@ -119,7 +119,10 @@ function ResultItem(props: {
       </span>
       <div class="result-body">
         {hit.payload !== undefined && (
-          <PointContent payload={hit.payload} found={hit.highlight?.filter(({ path }) => path === 'content')} />
+          <PointContent
+            payload={hit.payload}
+            found={hit.highlight?.filter(({ path }) => path === 'content')}
+          />
         )}
         {hit.highlight
           ?.filter(({ path }) => path !== 'content')

@@ -12,7 +12,14 @@ import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../par
 import { FilterBar, useKnownTypes } from '../parts/filter-bar.tsx'
 import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
-import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery, usualBalance } from '../state/search-query.ts'
+import {
+  maxLimit,
+  type Near,
+  nearOf,
+  type SearchQuery,
+  searchQuery,
+  usualBalance,
+} from '../state/search-query.ts'
 import { SearchRun } from '../state/search-run.ts'
 import { serviceConfig } from '../state/service-config.ts'
 import { key } from '../state/session.ts'
@@ -59,7 +66,8 @@ export function Search(): JSX.Element {
       title="Search"
       lead={
         <>
-          {query.words === '' ? 'The nearest points' : 'The best points'} in <strong>{collectionName.value}</strong>
+          {query.words === '' ? 'The nearest points' : 'The best points'} in{' '}
+          <strong>{collectionName.value}</strong>
         </>
       }
     >
@@ -230,33 +238,35 @@ function QueryPanel(props: {
       )}
       <div class="fields">
         {!isByWordsAlone && (
-        <Field label="Metric">
-          {({ id }) => (
-            <select
-              id={id}
-              value={query.metric}
-              onChange={(event) => replaceParams({ metric: event.currentTarget.value })}
-            >
-              {distanceMetrics.map((metric) => (
-                <option key={metric} value={metric}>
-                  {metric}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
+          <Field label="Metric">
+            {({ id }) => (
+              <select
+                id={id}
+                value={query.metric}
+                onChange={(event) => replaceParams({ metric: event.currentTarget.value })}
+              >
+                {distanceMetrics.map((metric) => (
+                  <option key={metric} value={metric}>
+                    {metric}
+                  </option>
+                ))}
+              </select>
+            )}
+          </Field>
         )}
         <Field label="Limit">{({ id }) => <LimitInput id={id} limit={query.limit} />}</Field>
       </div>
       {!isByWordsAlone && <EfSlider query={query} plan={props.run.output.value?.profile?.plan} />}
-      {query.words === '' && (<label class="check">
-        <input
-          type="checkbox"
-          checked={query.compare}
-          onChange={(event) => replaceParams({ compare: event.currentTarget.checked ? '1' : undefined })}
-        />
-        Measure recall against an exact search
-      </label>)}
+      {query.words === '' && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={query.compare}
+            onChange={(event) => replaceParams({ compare: event.currentTarget.checked ? '1' : undefined })}
+          />
+          Measure recall against an exact search
+        </label>
+      )}
       {!isByWordsAlone && <Tries tries={props.run.tries.value} shown={query.ef ?? 0} />}
     </Panel>
   )
@@ -285,7 +295,13 @@ function LimitInput({ id, limit }: { readonly id: string; readonly limit: number
   )
 }
 
-function AsCode({ query, near }: { readonly query: SearchQuery; readonly near: Near | undefined }): JSX.Element {
+function AsCode({
+  query,
+  near,
+}: {
+  readonly query: SearchQuery
+  readonly near: Near | undefined
+}): JSX.Element {
   const language = useSignal<(typeof languages)[number][0]>('curl')
   const shown: QueryToShow = {
     ...query,

@@ -24,7 +24,7 @@ def test_words_are_searched_alone_and_with_a_vector(client: Vicinal) -> None:
     texts = ["anadama bread", "rye flour for bread"]
 
     def store(**options: Any) -> VicinalVectorStore:
-        return VicinalVectorStore(Flour(), client, "by-words", words=Words({"content": 1}), **options)
+        return VicinalVectorStore(Flour(), client, "by-words", words=Words(paths={"content": 1}), **options)
 
     try:
         store().add_texts(texts)

@@ -11,7 +11,7 @@ from llama_index.vector_stores.vicinal import VicinalVectorStore
 
 
 def test_words_are_searched_alone_and_with_a_vector(client: Vicinal) -> None:
-    store = VicinalVectorStore(client, "by-words", words=Words({"content": 1}))
+    store = VicinalVectorStore(client, "by-words", words=Words(paths={"content": 1}))
     try:
         store.add(
             [

@@ -135,9 +135,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
         words of `query_str` in the modes text_search and sparse; by both in the mode hybrid, where `alpha` is what the
         vector counts.
         """
-        found = self._client.search(
-            *self._target_of(query), filter=filter_of_query(query), **search_of(query), **kwargs
-        )
+        found = self._client.search(**self._asked_by(query), filter=filter_of_query(query), **kwargs)
         return result_of(query, found.hits, self.metric)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
@@ -148,13 +146,13 @@ class VicinalVectorStore(BasePydanticVectorStore):
         """
         if self._async_client is None:
             return await asyncio.to_thread(self.query, query, **kwargs)
-        found = await self._async_client.search(
-            *self._target_of(query), filter=filter_of_query(query), **search_of(query), **kwargs
-        )
+        found = await self._async_client.search(**self._asked_by(query), filter=filter_of_query(query), **kwargs)
         return result_of(query, found.hits, self.metric)
 
-    def _target_of(self, query: VectorStoreQuery) -> tuple[list[float] | None, Metric | None]:
-        return (None, None) if is_by_words_alone(query) else (_vector_of(query), self.metric)
+    def _asked_by(self, query: VectorStoreQuery) -> dict[str, Any]:
+        if is_by_words_alone(query):
+            return search_of(query)
+        return {"near": _vector_of(query), "metric": self.metric, **search_of(query)}
 
     def _delete(self, filter: FilterLike) -> None:
         while self._client.delete_where(filter, everything=filter == {}).more:
