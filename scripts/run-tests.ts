@@ -32,8 +32,8 @@ const busyFactor = 2
 const budgets: Readonly<Record<string, number>> = {
   // Graphs over enough points that a walk is not a scan, and searches of many kinds against the exact scan.
   'src/graphs/indexer.test.ts': 36,
-  'test/hard/battery.test.ts': 30,
-  'test/hard/reproductions.test.ts': 20,
+  'test/hard/battery.test.ts': 26,
+  'test/hard/reproductions.test.ts': 18,
   'test/model.test.ts': 22,
   'test/serving.test.ts': 14,
   // Thirty threads that load all of the transports.

@@ -34,7 +34,7 @@ describe(`the graph, seed ${seed}`, () => {
   for (const [name, make] of Object.entries(recallSets)) {
     it(`reaches the required recall for each metric after a build, changes and a restart: ${name}`, async () => {
       const random = seededRandom(seed)
-      const set = make({ seed, points: pointsOf(name), queries: 120, wordnet: undefined })
+      const set = make({ seed, points: pointsOf(name), queries: 80, wordnet: undefined })
       const directory = temporaryDirectory()
       const late = set.points.slice(-200)
       let points: ReadonlyMap<number, readonly [Float32Array, number]>

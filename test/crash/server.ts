@@ -8,6 +8,10 @@ import { apiKey, childThreads } from '../support/service.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
 
+const { PATH, NODE_COMPILE_CACHE } = process.env
+/** Without it, a program other than `vicinal` would strip the types of all sources at each start. */
+const cache = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
+
 export interface Addresses {
   readonly httpUrl: string
   readonly grpcAddress: string
@@ -41,7 +45,7 @@ export class CrashServer implements AsyncDisposable {
     const [command, ...args] = [...wrapper, process.execPath, ...program]
     this.#process = spawn(command!, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { PATH: process.env.PATH, ...settings, DATA_DIR: dataDir, ...options.env },
+      env: { PATH, ...cache, ...settings, DATA_DIR: dataDir, ...options.env },
     })
     this.#process.stderr!.setEncoding('utf8').on('data', (text: string) => {
       this.output += text

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import { newId } from '../../src/base/new-ids.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { IndexThreadPool } from '../../src/graphs/index-thread-pool.ts'
@@ -39,31 +39,53 @@ export function leastRecall({ length }: readonly Float32Array[], target: number 
   return target - 0.015 * Math.sqrt(160 / length)
 }
 
+interface Threads {
+  readonly pool: IndexThreadPool
+  readonly executor: SearchExecutor
+}
+
 /**
- * The index threads of all fixtures that ask for no others, because starting one costs as much as building a small graph.
+ * The threads of all fixtures that ask for no others, because starting three costs as much as building a small graph.
  * They end a second after the last of these fixtures.
  */
 const shared = {
-  size: 2,
+  indexThreads: 2,
   users: 0,
-  pool: undefined as IndexThreadPool | undefined,
+  threads: undefined as Threads | undefined,
   ending: undefined as NodeJS.Timeout | undefined,
+  /** What searches have logged as errors since a fixture was last closed. */
+  errors: [] as string[],
 
-  take(): IndexThreadPool {
+  take(): Threads {
     clearTimeout(shared.ending)
     shared.users += 1
-    shared.pool ??= new IndexThreadPool(kernels, shared.size, 2)
-    return shared.pool
+    shared.threads ??= {
+      pool: new IndexThreadPool(kernels, shared.indexThreads, 2),
+      executor: executorOf(1, pino({ level: 'error' }, { write: (line) => shared.errors.push(line) })),
+    }
+    return shared.threads
   },
 
   release(): void {
     shared.users -= 1
     if (shared.users > 0) return
     shared.ending = setTimeout(() => {
-      void shared.pool?.close()
-      shared.pool = undefined
+      void shared.threads?.executor.close()
+      void shared.threads?.pool.close()
+      shared.threads = undefined
     }, 1000)
   },
+}
+
+function executorOf(threads: number, logger: Logger): SearchExecutor {
+  return createExecutor({
+    kernels,
+    threads,
+    maxQueuedQueries: 100_000,
+    maxLimit: 1000,
+    logger,
+    inlineBytesMax: 0,
+  })
 }
 
 /** An index with everything that maintains and searches it. The test holds the same points. */
@@ -71,7 +93,8 @@ export class IndexFixture implements AsyncDisposable {
   readonly index: VectorIndex
   readonly indexer: Indexer
   readonly searches: IndexSearches
-  readonly #executor: SearchExecutor
+  /** Undefined if they are shared. */
+  readonly #ownExecutor: SearchExecutor | undefined
   readonly #ownThreads: IndexThreadPool | undefined
   #isSharing: boolean
   readonly points: Map<number, Float32Array> = new Map()
@@ -112,7 +135,7 @@ export class IndexFixture implements AsyncDisposable {
         },
       },
     )
-    const { searchThreads = 1, indexThreads = options.threads?.size ?? shared.size, onDisk } = options
+    const { searchThreads = 1, indexThreads = options.threads?.size ?? shared.indexThreads, onDisk } = options
     this.#file = onDisk === undefined ? undefined : openSync(onDisk, 'w+')
     this.index = new VectorIndex({
       dimension,
@@ -131,12 +154,13 @@ export class IndexFixture implements AsyncDisposable {
     this.#isSharing = [options.threads, options.indexThreads, options.searchThreads].every(
       (each) => each === undefined,
     )
+    const threads = this.#isSharing ? shared.take() : undefined
     this.#ownThreads =
       options.threads === undefined && !this.#isSharing
         ? new IndexThreadPool(kernels, indexThreads, 1 + searchThreads)
         : undefined
     this.indexer = new Indexer({
-      threads: options.threads ?? this.#ownThreads ?? shared.take(),
+      threads: options.threads ?? this.#ownThreads ?? threads!.pool,
       directory: options.directory,
       maxUnindexedBytes: options.maxUnindexedBytes ?? 1024 * 1024 * 1024,
       recallTarget: 0.98,
@@ -148,15 +172,9 @@ export class IndexFixture implements AsyncDisposable {
       onFree: (slot) => this.free.push(slot),
       onMeasured: options.onMeasured,
     })
-    this.#executor = createExecutor({
-      kernels,
-      threads: searchThreads,
-      maxQueuedQueries: 100_000,
-      maxLimit: 1000,
-      logger,
-      inlineBytesMax: 0,
-    })
-    this.searches = this.#executor.attach(this.index, (metric, ask) => this.indexer.route(metric, ask))
+    this.#ownExecutor = this.#isSharing ? undefined : executorOf(searchThreads, logger)
+    const executor = this.#ownExecutor ?? threads!.executor
+    this.searches = executor.attach(this.index, (metric, ask) => this.indexer.route(metric, ask))
     this.indexer.attach(this.index)
   }
 
@@ -279,13 +297,13 @@ export class IndexFixture implements AsyncDisposable {
 
   /** Fails if an error was logged: a failed index searches exactly, so its recall would hide the error. */
   async close(): Promise<void> {
-    await this.#executor.close()
+    await (this.#ownExecutor ?? this.searches).close()
     await this.indexer.close(closeMs)
     await this.#ownThreads?.close()
     if (this.#isSharing) shared.release()
     this.#isSharing = false
     if (this.#file !== undefined) closeSync(this.#file)
-    assert.deepEqual(this.takeErrors(), [])
+    assert.deepEqual([...this.takeErrors(), ...shared.errors.splice(0)], [])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
