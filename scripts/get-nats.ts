@@ -1,5 +1,14 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { accessSync, constants, globSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import {
+  accessSync,
+  constants,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -31,11 +40,15 @@ export function findNatsServer(
 }
 
 function cachedServer(environment: Readonly<Record<string, string | undefined>>): string {
-  const cache = environment.XDG_CACHE_HOME || join(homedir(), '.cache')
-  return join(cache, 'vicinal', `nats-server-v${pinnedVersion}`, 'nats-server')
+  return join(cacheFolder(environment), `nats-server-v${pinnedVersion}`, 'nats-server')
 }
 
-function isExecutable(path: string): boolean {
+/** The folder in the user's cache for servers that tests need. */
+export function cacheFolder(environment: Readonly<Record<string, string | undefined>>): string {
+  return join(environment.XDG_CACHE_HOME || join(homedir(), '.cache'), 'vicinal')
+}
+
+export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK)
     return true
@@ -53,7 +66,7 @@ function isNewEnough(path: string): boolean {
 /** Puts a server into the cache. Returns why each way failed, or undefined if one succeeded. */
 function makeServer(target: string): string | undefined {
   mkdirSync(dirname(target), { recursive: true })
-  const ways = [buildWithGo, unpackFromDebian]
+  const ways = [buildNats, unpackFromDebian]
   const faults: string[] = []
   for (const way of ways) {
     const folder = mkdtempSync(join(tmpdir(), 'vicinal-nats-'))
@@ -73,17 +86,26 @@ function makeServer(target: string): string | undefined {
   return faults.join('\n')
 }
 
-function buildWithGo(folder: string): string {
+function buildNats(folder: string): string {
+  return buildWithGo(folder, `github.com/nats-io/nats-server/v2@v${pinnedVersion}`)
+}
+
+/**
+ * Builds a program into a folder, and returns its path.
+ *
+ * @param source its package with a version
+ */
+export function buildWithGo(folder: string, source: string): string {
   // Go's own archive installs into /usr/local/go, which is often not on PATH.
   const go = ['go', '/usr/local/go/bin/go'].find((path) => spawnSync(path, ['version']).status === 0)
   if (go === undefined) throw new Error('Go is not installed')
-  console.error(`building nats-server ${pinnedVersion} with Go: this takes a few minutes`)
-  const source = `github.com/nats-io/nats-server/v2@v${pinnedVersion}`
+  console.error(`building ${source} with Go: this takes a few minutes`)
   execFileSync(go, ['install', '-trimpath', '-ldflags', '-s -w', source], {
     env: { ...process.env, GOBIN: folder, CGO_ENABLED: '0' },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
-  return join(folder, 'nats-server')
+  const [program] = readdirSync(folder)
+  return join(folder, program!)
 }
 
 function unpackFromDebian(folder: string): string {

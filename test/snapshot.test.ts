@@ -29,7 +29,7 @@ import type { Insertion } from '../src/storage/store.ts'
 import { withCollection } from './support/collection.ts'
 import { FailingDisk } from './support/failing-disk.ts'
 import { insertIds } from './support/insert-ids.ts'
-import { assertEnded, Command, run, temporaryDirectory } from './support/process.ts'
+import { Command, run, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from './support/random.ts'
 import { startTestService } from './support/service.ts'
 import { noSmallDisk, SmallDisk } from './support/small-disk.ts'
@@ -430,9 +430,9 @@ describe('a snapshot file', () => {
 
   it('of another format version is refused by its number', async () => {
     const other = await smallSnapshot()
-    other.writeUInt32LE(5, 8)
+    other.writeUInt32LE(6, 8)
     other.writeUInt32LE(crc32(other.subarray(0, 48)), 48)
-    await assert.rejects(readSnapshot(pieces(other)), /format version 5, this program reads 4/)
+    await assert.rejects(readSnapshot(pieces(other)), /format version 6, this program reads 4 and 5/)
   })
 
   it('with impossible points is refused even if its checksums are right', async () => {
@@ -507,82 +507,6 @@ describe('a snapshot file', () => {
     const restored = await run(['snapshot', 'restore', copy, '--data-dir', file])
     assert.deepEqual([restored.code, restored.stderr], [1, full('nothing was restored')])
     assert.deepEqual(readdirSync(disk.path), [])
-  })
-})
-
-describe('a backup', () => {
-  it('has all collections and aliases, of a running and of a stopped service', async () => {
-    await using directory = await temporaryDirectory()
-    const path = (name: string): string => join(directory.path, name)
-    const names = ['default', 'docs', 'empty'] as const
-    const contentsOf = async (baseUrl: string): Promise<unknown> => {
-      const client = createHttpClient({ baseUrl })
-      const infos = await client.collections.list()
-      const points = names.map(async (name) => {
-        const listed = []
-        const include = { vector: true, payload: true, version: true }
-        for await (const point of client.collection(name).listAll({ include })) listed.push(point)
-        return listed
-      })
-      return { infos, points: await Promise.all(points) }
-    }
-    let expected: unknown
-    const random = seededRandom(20_261_127)
-    mkdirSync(path('backups'))
-    {
-      await using service = await startTestService({ DATA_DIR: path('data') })
-      const client = createHttpClient({ baseUrl: service.httpUrl })
-      await client.collections.put('docs', { dimension: 3, hnsw: { m: 8 } })
-      await client.collections.put('empty', {})
-      await client.collections.setAliases({ set: { papers: 'docs', today: 'default' } })
-      const points = Array.from({ length: 40 }, (_, index) => pointOf(random, 3, `"${index}"`))
-      await client.collection('docs').insertBatch(points)
-      for (const command of [
-        ['snapshot', 'create', path('backups')],
-        ['export', path('points.jsonl')],
-      ]) {
-        const refused = await run([...command, '--http', service.httpUrl])
-        const said =
-          /only the collection default, with 0 points, and collection docs has 40: `vicinal backup`/
-        assertEnded(refused, 2, said)
-        // A collection that the caller names is what the caller wants.
-        const named = await run([...command, '--http', service.httpUrl, '--collection', 'default'])
-        assert.deepEqual([named.code, named.stderr], [0, ''])
-      }
-      await client.insert(pointOf(random, 2, 'main'))
-      const warned = await run(['snapshot', 'create', path('main.snapshot'), '--http', service.httpUrl])
-      assertEnded(warned, 0, /WARNING: this is only the collection default, with 1 points, and .*docs has 40/)
-      expected = await contentsOf(service.httpUrl)
-      for (const place of [path('running.backup'), path('backups')]) {
-        assertEnded(
-          await run(['backup', place, '--http', service.httpUrl]),
-          0,
-          /^docs: 40 points, \d+ bytes$/m,
-        )
-      }
-      const again = await run(['backup', path('running.backup'), '--http', service.httpUrl])
-      assertEnded(again, 2, /running\.backup already exists/)
-    }
-    assertEnded(
-      await run(['backup', path('stopped.backup'), '--data-dir', path('data')]),
-      0,
-      /^docs: 40 points/m,
-    )
-    const generated = readdirSync(path('backups')).filter((name) => name.endsWith('.backup'))
-    assert.match(generated.join(), /^vicinal-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z\.backup$/)
-    for (const file of ['running.backup', 'stopped.backup', join('backups', generated[0]!)]) {
-      const verified = await run(['snapshot', 'verify', path(file)])
-      assert.match(verified.stdout, /^3 collections and 2 aliases, 41 points: every byte is undamaged$/m)
-    }
-    for (const file of ['running.backup', 'stopped.backup']) {
-      const dataDir = path(`restored-${basename(file)}`)
-      assertEnded(await run(['snapshot', 'restore', path(file), '--data-dir', dataDir]), 0)
-      await using service = await startTestService({ DATA_DIR: dataDir })
-      assert.deepEqual(await contentsOf(service.httpUrl), expected, file)
-    }
-    const missing = await run(['backup', path('never.backup'), '--data-dir', path('none')])
-    assertEnded(missing, 1, /nothing is stored in /)
-    assert.equal(existsSync(path('never.backup')), false)
   })
 })
 

@@ -1,5 +1,6 @@
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import { assert, DatabaseError, invalid } from '../base/errors.ts'
+import { isUuid } from '../base/point.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import {
   type ApiContext,
@@ -8,6 +9,7 @@ import {
   type CollectionStats,
   type CollectionTotals,
   collectionNameOf,
+  type Moment,
   type PointsSnapshot,
   type StatsOfNodes,
 } from './call.ts'
@@ -55,22 +57,41 @@ export async function getSettings({ settings = [] }: ApiContext): Promise<readon
   return settings
 }
 
+export interface TakeSnapshotInput {
+  /** The moment of an earlier snapshot, as `<database id>-<sequence>`: only later changes are needed. */
+  readonly since: string | undefined
+}
+
 /** A snapshot, which the transport reads and closes. */
 export interface TakenSnapshot {
   readonly snapshot: PointsSnapshot
+  readonly since: Moment | undefined
   /** In a cluster, the position of the log up to which it has all changes. */
   readonly position: number | undefined
 }
 
-/** Begins a copy of all points of a collection as of one sequence number. */
+/** Begins a copy of all points of a collection as of one sequence number, or of those that changed since another. */
 export async function takeSnapshot(
   { database, cluster }: ApiContext,
-  _: undefined,
+  input: TakeSnapshotInput,
   { signal }: Call,
 ): Promise<TakenSnapshot> {
+  const since = input.since === undefined ? undefined : momentIn(input.since)
   const before = cluster?.position
-  const snapshot = await database.snapshot(signal)
-  return { snapshot, position: before === undefined ? undefined : (snapshot.position ?? before) }
+  const snapshot = await database.snapshot(signal, since)
+  return { snapshot, since, position: before === undefined ? undefined : (snapshot.position ?? before) }
+}
+
+function momentIn(text: string): Moment {
+  const [, id, digits] = /^(.{36})-(\d{1,16})$/.exec(text) ?? []
+  const sequence = Number(digits)
+  if (id !== undefined && isUuid(id) && Number.isSafeInteger(sequence)) {
+    return { databaseId: id.toLowerCase(), sequence }
+  }
+  throw new DatabaseError(
+    'invalid_argument',
+    `since is ${JSON.stringify(text.slice(0, 100))}, not <database id>-<sequence> of an earlier snapshot`,
+  )
 }
 
 /** The operations on the cluster of this node. Only a node of a cluster offers them. */

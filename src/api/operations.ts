@@ -48,6 +48,7 @@ import {
   type Stats,
   setReplicas,
   type TakenSnapshot,
+  type TakeSnapshotInput,
   takeSnapshot,
   undrainNode,
 } from './inspect-service.ts'
@@ -101,7 +102,7 @@ export interface OperationTypes {
   /** The output maps each alias to its collection. */
   SetAliases: { input: SetAliasesInput; output: ReadonlyMap<string, string> }
   /** The output is sent as a stream. */
-  TakeSnapshot: { input: undefined; output: TakenSnapshot }
+  TakeSnapshot: { input: TakeSnapshotInput; output: TakenSnapshot }
   GetStats: { input: undefined; output: Stats }
   ListSlowRequests: { input: undefined; output: SlowRequestsAnswer }
   GetSettings: { input: undefined; output: readonly SettingInfo[] }

@@ -37,6 +37,23 @@ export function sizeOf(text: string): number {
   }
 }
 
+/** Parses which backups to keep: a number of them, or an age like `30d` or `12h`. */
+export function keepOf(text: string): { readonly count: number } | { readonly ageMs: number } {
+  const [, digits, unit] = /^([1-9]\d{0,5})([dh]?)$/.exec(text) ?? []
+  if (digits === undefined)
+    throw new InvalidArgumentError('It is not a number like 14, or an age like 30d or 12h.')
+  const count = Number(digits)
+  return unit === '' ? { count } : { ageMs: count * (unit === 'd' ? 24 : 1) * 3_600_000 }
+}
+
+/** Parses a time like `2026-11-27T03:15:00Z`; returns milliseconds since 1970. */
+export function timeOf(text: string): number {
+  const isWhole = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)
+  const timeMs = isWhole ? Date.parse(text) : Number.NaN
+  if (!Number.isNaN(timeMs)) return timeMs
+  throw new InvalidArgumentError('It is not a time like 2026-11-27T03:15:00Z.')
+}
+
 /** Parses names separated by commas. An empty text has no names. */
 export function names(text: string): string[] {
   return text === '' ? [] : text.split(',').map((name) => name.trim())

@@ -13,13 +13,16 @@ import {
   fileFault,
   finite,
   Interrupted,
+  keepOf,
   names,
   separator,
   sizeOf,
+  timeOf,
   UsageError,
   whole,
   wholeOrNone,
 } from './arguments.ts'
+import type { BackupChoice, BackupOptions } from './backup.ts'
 import { addCluster } from './cluster.ts'
 import { addCollections } from './collections.ts'
 import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
@@ -350,22 +353,51 @@ function addEvaluate(program: Command, environment: Environment): void {
 }
 
 function addBackup(program: Command, environment: Environment): void {
-  addSourceOptions(addHttpOptions(program.command('backup <path>')))
-    .summary('copy all collections and aliases to a file')
+  const backup = addSourceOptions(addHttpOptions(program.command('backup <place>')))
+    .summary('copy all collections to a directory or a bucket')
     .description(
-      'copy all collections and aliases to a file, or into a directory under a name with the time; `vicinal snapshot restore` restores them',
+      'copy all collections and aliases to a directory or to s3://bucket/prefix: first all points, later only what has changed; `vicinal restore` restores them',
     )
+    .option(
+      '--keep <n|age>',
+      'remove backups that are not needed for the newest n, or for an age like 30d',
+      keepOf,
+    )
+    .option('--follow <seconds>', 'make another backup so often, until the command is stopped', whole)
+    .option('--full', 'copy all points again')
     .option('--available', 'copy what the nodes of a cluster have now: the only way when its log is lost')
-    .action(async (place: string, options: SourceOptions & { readonly available?: boolean }) =>
-      (await import('./snapshot.ts')).createBackup(place, options, environment),
+    .action(async (place: string, options: BackupOptions) =>
+      (await import('./backup.ts')).backUp(place, options, environment),
     )
+    .addHelpText('after', backupBelow)
+  backup
+    .command('list <place>')
+    .description('print the backups, the oldest first')
+    .action(async (place: string) => (await import('./backup.ts')).listBackups(place, environment))
+  addTimeOption(backup.command('verify <place>'))
+    .description('restore a backup to a scratch directory, and compare every value with the backup')
+    .option('--scratch <directory>', "where to make it (default: the system's directory for temporary files)")
+    .action(async (place: string, options: BackupChoice & { readonly scratch?: string }) =>
+      (await import('./backup.ts')).verifyBackup(place, options, environment),
+    )
+  addTimeOption(program.command('restore <place>'))
+    .summary('create a data directory from a backup')
+    .description('create a data directory from a backup; it must be new or empty')
+    .addOption(optionOf(settings.dataDir).makeOptionMandatory())
+    .action(async (place: string, options: BackupChoice & { readonly dataDir: string }) =>
+      (await import('./backup.ts')).restore(place, options, environment),
+    )
+}
+
+function addTimeOption(command: Command): Command {
+  return command.option('--at <time>', 'the newest backup up to this time, like 2026-11-27T03:15:00Z', timeOf)
 }
 
 function addSnapshot(program: Command, environment: Environment): void {
   const snapshot = program
     .command('snapshot')
     .summary('create, check and restore copies of a collection')
-    .description('create copies of one collection; check and restore them, and backups of all collections')
+    .description('create, check and restore copies of one collection')
   addSourceOptions(addCollectionOption(addHttpOptions(snapshot.command('create <path>'))))
     .description(
       'copy all points of one collection at one sequence number to a file or into a directory; `vicinal backup` copies all collections',
@@ -375,11 +407,11 @@ function addSnapshot(program: Command, environment: Environment): void {
     )
   snapshot
     .command('verify <snapshot>')
-    .description('check every byte of a snapshot or backup')
+    .description('check every byte of a snapshot')
     .action(async (file: string) => (await import('./snapshot.ts')).verifySnapshot(file))
   snapshot
     .command('restore <snapshot>')
-    .description('create a data directory from a snapshot or backup; it must be new or empty')
+    .description('create a data directory from a snapshot; it must be new or empty')
     .addOption(optionOf(settings.dataDir).makeOptionMandatory())
     .action(async (file: string, options: { dataDir: string }) =>
       (await import('./snapshot.ts')).restoreSnapshot(file, options),
@@ -423,6 +455,16 @@ Examples:
   vicinal query --vector 0.1,0.7,0.2 --metric Euclidean
   vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
   vicinal query --text 'how to mend a bicycle' --filter '{"price": {"$lt": 10}}'
+`
+
+const backupBelow = `
+Examples:
+  vicinal backup /var/backups/vicinal --keep 14
+  vicinal backup s3://bucket/vicinal --follow 60 --keep 30d
+  vicinal restore s3://bucket/vicinal --at 2026-11-27T03:15:00Z --data-dir /var/lib/vicinal/restored
+
+A bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment. AWS_SESSION_TOKEN, AWS_REGION and
+AWS_ENDPOINT_URL are read, too: any store with the protocol of S3 will do.
 `
 
 const importBelow = `

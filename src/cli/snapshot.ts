@@ -7,15 +7,11 @@ import type { Words } from '../client/client.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { type Config, readConfig } from '../config.ts'
 import {
-  type Backup,
-  BackupWriter,
-  readBackup,
-  restoreBackupTo,
+  type Moment,
   restoreData,
   type SnapshotHeader,
   SnapshotReader,
   type StoredCollection,
-  snapshotIn,
   snapshotOfData,
   storedCollections,
   writeWholeFile,
@@ -47,35 +43,6 @@ export async function createSnapshot(
 }
 
 /**
- * Writes all collections and aliases to a file, or into a directory under a name with the time. Contains every write
- * that any node acknowledged before, unless it should contain only what the nodes have.
- */
-export async function createBackup(
-  place: string,
-  options: SourceOptions & { readonly available?: boolean },
-  environment: Environment,
-): Promise<void> {
-  const { path } = await writeAt(place, async (file) => {
-    const writer = new BackupWriter(file)
-    const add = async (info: Parameters<BackupWriter['add']>[0]): Promise<void> => {
-      const source = { ...options, collection: info.name, isLatest: options.available !== true }
-      const { name, points, bytes } = await writer.add(info, snapshotBytes(source, environment))
-      console.error(`${name}: ${points} points, ${bytes} bytes`)
-    }
-    const isMain = ({ name }: { readonly name: string }): boolean => name === defaultCollection
-    await add((await collectionsIn(options, environment)).find(isMain)!)
-    // The snapshot waited for the log, so this list is as new as the snapshot.
-    const infos = await collectionsIn(options, environment)
-    for (const info of infos) if (!isMain(info)) await add(info)
-    const aliases = new Map(infos.flatMap(({ name, aliases }) => aliases.map((alias) => [alias, name])))
-    const manifest = await writer.end(aliases)
-    console.log(backupSummaryOf({ manifest }))
-    return `vicinal-${manifest.createdAt.replaceAll(':', '')}.backup`
-  })
-  console.log(path)
-}
-
-/**
  * Writes a file, which is complete or not created.
  *
  * @param place the file, or a directory for it
@@ -94,47 +61,22 @@ async function writeAt(
   })
 }
 
-/** Verifies a snapshot or backup. @throws DatabaseError that describes the damage */
+/** Verifies a snapshot. @throws DatabaseError that describes the damage */
 export async function verifySnapshot(file: string): Promise<void> {
   checkReadable(file)
-  const backup = await readBackup(file)
-  if (backup !== undefined) return await verifyBackup(backup)
   console.log(`${summaryOf(await verified(createReadStream(file)))}: every byte is undamaged`)
 }
 
 /**
- * Restores a snapshot or backup to a data directory.
+ * Restores a snapshot to a data directory.
  *
  * @throws DatabaseError if the directory is not empty or the snapshot is damaged; then nothing is restored
  */
 export async function restoreSnapshot(file: string, options: Pick<Config, 'dataDir'>): Promise<void> {
   checkReadable(file)
   const config = readConfig({}, options)
-  const backup = await readBackup(file)
-  if (backup !== undefined) {
-    await restoreBackupTo(config, backup)
-    console.log(`${backupSummaryOf(backup)}: restored to ${config.dataDir}`)
-    return
-  }
-  console.log(
-    `${summaryOf(await restoreData(config, createReadStream(file)))}: restored to ${config.dataDir}`,
-  )
-}
-
-async function verifyBackup(backup: Backup): Promise<void> {
-  for (const collection of backup.manifest.collections) {
-    const reader = await snapshotIn(backup, collection)
-    for await (const _ of reader.points());
-    console.log(`${collection.name}: ${summaryOf(reader.header)}`)
-  }
-  console.log(`${backupSummaryOf(backup)}: every byte is undamaged`)
-}
-
-/** Summarizes a backup of all collections, in words. */
-function backupSummaryOf({ manifest }: Pick<Backup, 'manifest'>): string {
-  const { collections, aliases } = manifest
-  const points = collections.reduce((sum, each) => sum + each.points, 0)
-  return `${collections.length} collections and ${Object.keys(aliases).length} aliases, ${points} points`
+  const header = await restoreData(config, createReadStream(file))
+  console.log(`${summaryOf(header)}: restored to ${config.dataDir}`)
 }
 
 async function verified(bytes: AsyncIterable<Uint8Array>): Promise<SnapshotHeader> {
@@ -158,10 +100,10 @@ function nameOf({ databaseId, sequence }: SnapshotHeader, collection: string | u
   return `${parts.filter((part) => part !== undefined).join('-')}.snapshot`
 }
 
-function summaryOf({ databaseId, points, dimension, sequence }: SnapshotHeader): string {
+function summaryOf({ databaseId, points, dimension, sequence, changes }: SnapshotHeader): string {
   const vectors = dimension === undefined ? '' : ` of ${dimension} dimensions`
-  const database = databaseId === undefined ? '' : ` of database ${databaseId}`
-  return `${points} points${vectors}, sequence ${sequence}${database}`
+  const since = changes === undefined ? '' : ` changed after ${changes.since}`
+  return `${points} points${vectors}${since}, sequence ${sequence} of database ${databaseId}`
 }
 
 /**
@@ -175,11 +117,21 @@ export interface SourceOptions extends HttpOptions {
   readonly isLatest?: boolean
 }
 
-/** Reads a snapshot of the collection that the options or the environment name. */
-export function snapshotBytes(options: SourceOptions, environment: Environment): AsyncIterable<Uint8Array> {
+/**
+ * Reads a snapshot of the collection that the options or the environment name.
+ *
+ * @param since only the changes after this moment are needed
+ */
+export function snapshotBytes(
+  options: SourceOptions,
+  environment: Environment,
+  since?: Moment,
+): AsyncIterable<Uint8Array> {
   const collection = collectionOf(options, environment)
   const stored = storedConfig(options, environment)
-  return stored === undefined ? downloaded(options, environment) : snapshotOfData(stored, collection)
+  return stored === undefined
+    ? downloaded(options, environment, since)
+    : snapshotOfData(stored, collection, since)
 }
 
 /** Lists the collections of the source, with their aliases. */
@@ -229,13 +181,18 @@ function storedConfig(options: SourceOptions, environment: Environment): Config 
   return readConfig(environment, { dataDir: options.dataDir })
 }
 
-async function* downloaded(options: SourceOptions, environment: Environment): AsyncGenerator<Uint8Array> {
+async function* downloaded(
+  options: SourceOptions,
+  environment: Environment,
+  since: Moment | undefined,
+): AsyncGenerator<Uint8Array> {
   const service = httpService(options, environment)
   const url = service.baseUrl
   const collection = collectionOf(options, environment)
   const path = collection === undefined ? '/snapshots' : `/collections/${collection}/snapshots`
   const consistency = options.isLatest ? { [consistencyHeader]: 'latest' } : {}
-  const response = await fetchFrom(service, path, 'POST', consistency)
+  const query = since === undefined ? '' : `?since=${since.databaseId}-${since.sequence}`
+  const response = await fetchFrom(service, path + query, 'POST', consistency)
   if (!response.ok) {
     throw new Error(`${url} answered ${response.status}: ${refusalOf(response, await response.text())}`)
   }

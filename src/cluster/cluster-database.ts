@@ -19,6 +19,7 @@ import type {
   InsertOptions,
   Lease,
   ListPage,
+  Moment,
   PointsOnNodes,
   PointsSnapshot,
   StatsOfNodes,
@@ -62,7 +63,11 @@ interface ClusterWrites {
    * @throws DatabaseError with which a node refuses the snapshot; `not_ready` when no live node holds some of the
    *   points
    */
-  snapshotOf(collection: string, signal: AbortSignal | undefined): Promise<PointsSnapshot | undefined>
+  snapshotOf(
+    collection: string,
+    signal: AbortSignal | undefined,
+    since: Moment | undefined,
+  ): Promise<PointsSnapshot | undefined>
 }
 
 /** This node's copy of a collection. */
@@ -223,8 +228,8 @@ export class ClusterDatabase implements Database {
     return this.#readsOf(this.#position)?.stats(signal)
   }
 
-  async snapshot(signal?: AbortSignal): Promise<PointsSnapshot> {
-    const merged = await this.#writes.snapshotOf(this.#local.name, signal)
+  async snapshot(signal?: AbortSignal, since?: Moment): Promise<PointsSnapshot> {
+    const merged = await this.#writes.snapshotOf(this.#local.name, signal, since)
     return merged ?? this.#collection.snapshot()
   }
 

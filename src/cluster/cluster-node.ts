@@ -5,7 +5,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
-import type { Collections, PointsOnNodes, PointsSnapshot } from '../points/database.ts'
+import type { Collections, Moment, PointsOnNodes, PointsSnapshot } from '../points/database.ts'
 import { damageIn } from '../storage/files/data-directory.ts'
 import { checkHeld, type ReplicaHooks } from '../write/replica.ts'
 import type { LoggedRequest, LoggedResults } from '../write/requests.ts'
@@ -293,7 +293,11 @@ export class ClusterNode {
     return this.#shards.readsOf({ node: this, collection, local, position })
   }
 
-  async snapshotOf(name: string, signal: AbortSignal | undefined): Promise<PointsSnapshot | undefined> {
+  async snapshotOf(
+    name: string,
+    signal: AbortSignal | undefined,
+    since: Moment | undefined,
+  ): Promise<PointsSnapshot | undefined> {
     if (this.#snapshotSender === undefined) return undefined
     const { name: collection } = this.#started.collections.get(name)
     const cut = async (nodes: readonly string[]): Promise<Cut> => {
@@ -302,7 +306,7 @@ export class ClusterNode {
       const { position } = await this.#publisher.submit({ kind: 'cut', token, nodes }, { collection, signal })
       return { token, position }
     }
-    return await this.#shards.snapshotOf({ collection, cut, signal, sender: this.#snapshotSender })
+    return await this.#shards.snapshotOf({ collection, cut, since, signal, sender: this.#snapshotSender })
   }
 
   /** The handlers that answer other nodes. */

@@ -108,7 +108,7 @@ export class NodeShards {
 
   /** Makes a snapshot of a collection together with other nodes; undefined while this node holds all of it. */
   async snapshotOf(
-    asked: Pick<MergedSnapshotOptions, 'collection' | 'cut' | 'signal' | 'sender'>,
+    asked: Pick<MergedSnapshotOptions, 'collection' | 'cut' | 'since' | 'signal' | 'sender'>,
   ): Promise<MergedSnapshot | undefined> {
     const { self, peers } = this.#options
     const placement = this.placement

@@ -475,7 +475,7 @@ export class Collection implements Database, AsyncDisposable {
       resume()
     }
     try {
-      const snapshot = this.#store.snapshot(onClose)
+      const snapshot = this.#store.snapshot(onClose, this.livePoints.known)
       this.#hasSnapshot = true
       return snapshot
     } catch (error) {
@@ -490,7 +490,7 @@ export class Collection implements Database, AsyncDisposable {
     try {
       const points = await snapshot.count(matches)
       const { databaseId, sequence } = snapshot
-      const chunks = (): AsyncGenerator<Buffer> => snapshot.chunks({ points, matches })
+      const chunks = (): AsyncGenerator<Buffer> => snapshot.chunks({ part: { points, matches } })
       return { databaseId, sequence, points, chunks, close: () => snapshot.close() }
     } catch (error) {
       snapshot.close()

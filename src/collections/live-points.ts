@@ -11,7 +11,7 @@ import { inInsertionOrder } from '../points/insertion-order.ts'
 import { PointTable } from '../points/point-table.ts'
 import { ReadState } from '../points/read-state.ts'
 import type { IndexSearches } from '../search/index-searches.ts'
-import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
+import type { Change, Insertion, KnownPoints, PointRecord, Store, Update } from '../storage/store.ts'
 import type { ChangeTarget, MatchingPoints, Stamp } from '../write/requests.ts'
 import { CollectionWords, type IndexedPoints } from './collection-words.ts'
 import { type CollectionOptions, type EngineParts, firstReadingLane } from './engine-options.ts'
@@ -328,6 +328,20 @@ export class LivePoints implements ChangeTarget, MemoryUser {
 
   whenIndexReady(): Promise<boolean> | undefined {
     return this.#indexer.room()
+  }
+
+  /** What a snapshot of the store can use in place of records. */
+  get known(): KnownPoints {
+    const { table, readState } = this
+    return {
+      get sequence() {
+        return readState.sequence
+      },
+      isVisible: (slot) => table.isVisible(slot),
+      versionOf: (slot) => table.versionOf(slot),
+      orderOf: (slot) => table.orderOf(slot),
+      copyId: (slot, target, at) => table.copyId(slot, target, at),
+    }
   }
 
   /** Makes the index known to the search threads. */

@@ -15,7 +15,9 @@ import type {
   SearchResults,
 } from '../base/point.ts'
 import type { DistanceSource, Route } from '../index/routes.ts'
-import type { Snapshot } from '../storage/store.ts'
+import type { Moment, Snapshot, SnapshotChoice } from '../storage/store.ts'
+
+export type { Moment }
 
 /** The interface of the engine to the api, and to the cluster. All arguments have been checked. */
 
@@ -196,10 +198,11 @@ export interface Database {
   /**
    * Opens a snapshot of all points as they are now. The caller closes it.
    *
+   * @param since the moment that the caller will give to `chunks`
    * @throws DatabaseError `overloaded` while another one is open; in a cluster `not_ready` when no node has some of the
    *   points now
    */
-  snapshot(signal?: AbortSignal): PointsSnapshot | Promise<PointsSnapshot>
+  snapshot(signal?: AbortSignal, since?: Moment): PointsSnapshot | Promise<PointsSnapshot>
   /** Opens a snapshot of the points that match the filter of a key; absent on nodes of a cluster. */
   snapshotWithin?(keyFilter: Filter): Promise<PointsSnapshot>
   /** Set where only the points that match a key's filter are seen. */
@@ -282,7 +285,8 @@ export interface FacetCount {
 
 /** All points as they were at one moment; can be read once. */
 export type PointsSnapshot = Pick<Snapshot, 'databaseId' | 'sequence' | 'points' | 'close'> & {
-  chunks(): AsyncGenerator<Buffer>
+  /** The bytes: see `Snapshot.chunks`. */
+  chunks(choice?: Pick<SnapshotChoice, 'since'>): AsyncGenerator<Buffer>
   /** In a cluster whose nodes each have a part of the points: the log position of the snapshot. */
   readonly position?: number
 }

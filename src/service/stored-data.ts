@@ -1,23 +1,26 @@
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { type CollectionSettings, defaultCollection, type WordSettings } from '../base/collection.ts'
+import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
+import { hashPoint } from '../base/point-hash.ts'
 import { type DirectoryDiagnosis, examineDirectory } from '../collections/doctor.ts'
 import type { Config } from '../config.ts'
 import { mainNumber } from '../storage/catalog.ts'
 import { DirectorySurvey, repair } from '../storage/check/survey.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import { checkReplaced, databasePath, indexDirectory, refuseFormer } from '../storage/files/data-directory.ts'
-import { type Backup, restoreBackup } from '../storage/snapshot/backup.ts'
+import { type Backup, type BackupManifest, type Backups, restoreBackup } from '../storage/snapshot/backup.ts'
 import type { SnapshotHeader } from '../storage/snapshot/snapshot-format.ts'
-import { SnapshotReader } from '../storage/snapshot/snapshot-reader.ts'
+import { type SnapshotPoint, SnapshotReader } from '../storage/snapshot/snapshot-reader.ts'
 import { restoreSnapshot } from '../storage/snapshot/snapshot-restore.ts'
-import type { DataStore } from '../storage/store.ts'
+import type { DataStore, Moment } from '../storage/store.ts'
 
 /** Operations on a data directory that no service uses. */
 
 export { writeWholeFile } from '../base/files.ts'
-export { type Backup, BackupWriter, readBackup, snapshotIn } from '../storage/snapshot/backup.ts'
-export { type SnapshotHeader, SnapshotReader }
+export { type BackupManifest, Backups, BackupWriter, type ObjectStore } from '../storage/snapshot/backup.ts'
+export { type Moment, type SnapshotHeader, SnapshotReader }
 
 /**
  * Checks everything that is stored, without serving it.
@@ -84,20 +87,22 @@ export async function storedCollections(config: Config): Promise<readonly Stored
 /**
  * Yields the bytes of a snapshot of a collection in a data directory that no service uses.
  *
+ * @param since only the changes after this moment are needed
  * @throws Error that says what is wrong: nothing is stored there, or the directory is in use or damaged
  */
 export async function* snapshotOfData(
   config: Config,
   collection: string = defaultCollection,
+  since?: Moment,
 ): AsyncGenerator<Buffer> {
   await using data = await openStored(config)
   const name = data.store.aliases.get(collection) ?? collection
-  if (name === defaultCollection) return yield* data.store.main.snapshot(() => {}).chunks()
+  if (name === defaultCollection) return yield* data.store.main.snapshot(() => {}).chunks({ since })
   const record = data.store.collections.get(name)
   if (record === undefined) throw new Error(`${config.dataDir} has no collection ${collection}`)
   const store = await data.store.open(record.number)
   try {
-    yield* store.snapshot(() => {}).chunks()
+    yield* store.snapshot(() => {}).chunks({ since })
   } finally {
     await store.close()
   }
@@ -130,8 +135,64 @@ export async function restoreData(
 }
 
 /** Creates the data directory from a backup of all collections. @throws like `restoreData` */
-export async function restoreBackupTo(config: Config, backup: Backup): Promise<void> {
-  await restoreBackup(backup, config.dataDir, createLogger({ level: 'silent' }))
+export async function restoreBackupTo(
+  { dataDir }: Config,
+  backups: Backups,
+  backup: Backup,
+): Promise<BackupManifest> {
+  return await restoreBackup(backups, backup, dataDir, createLogger({ level: 'silent' }))
+}
+
+/**
+ * Restores a backup, reads everything back, and compares it with what the backup has.
+ *
+ * @param config of a data directory that does not exist yet; the caller removes it
+ * @throws DatabaseError that names the damage
+ */
+export async function rehearseBackup(
+  config: Config,
+  backups: Backups,
+  backup: Backup,
+): Promise<BackupManifest> {
+  const sums = new Map<string, PointSum>()
+  const manifest = await restoreBackup(
+    backups,
+    backup,
+    config.dataDir,
+    createLogger({ level: 'silent' }),
+    (name, point) => {
+      if (!sums.has(name)) sums.set(name, new PointSum())
+      sums.get(name)!.add(point)
+    },
+  )
+  for (const { name } of manifest.collections) {
+    const read = new PointSum()
+    const reader = await SnapshotReader.open(snapshotOfData(config, name))
+    for await (const point of reader.points()) read.add(point)
+    if (read.text !== (sums.get(name) ?? new PointSum()).text) {
+      throw new DatabaseError('internal', `the restored points of ${name} are not those of the backup`)
+    }
+  }
+  return manifest
+}
+
+/** A digest of all values of some points, in any order. */
+class PointSum {
+  readonly #sums = new Uint32Array(8)
+  #points = 0
+
+  add(point: SnapshotPoint): void {
+    const { id, sequence, version, order } = point
+    const hash = createHash('sha256').update(`${id} ${sequence} ${version} ${order} `)
+    hashPoint(hash, point)
+    const bytes = hash.digest()
+    for (let at = 0; at < 8; at += 1) this.#sums[at]! += bytes.readUInt32LE(4 * at)
+    this.#points += 1
+  }
+
+  get text(): string {
+    return `${this.#points} ${this.#sums}`
+  }
 }
 
 export function mainIndexDirectory({ dataDir }: Config): string {

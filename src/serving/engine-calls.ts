@@ -106,10 +106,10 @@ export class EngineCalls {
     }
   }
 
-  #openSnapshot({ snapshot }: TakenSnapshot): RemoteSnapshot {
+  #openSnapshot({ snapshot, since }: TakenSnapshot): RemoteSnapshot {
     this.#lastSnapshot += 1
     const number = this.#lastSnapshot
-    this.#snapshots.set(number, { snapshot, chunks: snapshot.chunks() })
+    this.#snapshots.set(number, { snapshot, chunks: snapshot.chunks({ since }) })
     const { databaseId, sequence, points } = snapshot
     return { databaseId, sequence, points, number }
   }

@@ -108,6 +108,16 @@ export class PartitionDigest {
     return points
   }
 
+  /** The sums of all partitions together: 16 hex digits. */
+  get sum(): string {
+    const sums = new Uint32Array(2)
+    for (let at = 0; at < this.#entries.length; at += entryNumbers) {
+      sums[0]! += this.#entries[at + 1]!
+      sums[1]! += this.#entries[at + 2]!
+    }
+    return Buffer.from(sums.buffer).toString('hex')
+  }
+
   pointsIn(partition: number): number {
     return this.#entries[partition * entryNumbers]!
   }
@@ -135,6 +145,17 @@ export class PartitionDigest {
     entries[at + 1] = entries[at + 1]! + sign * hash(id, version, high, 0x9e3779b1)
     entries[at + 2] = entries[at + 2]! + sign * hash(id, version, high, 0x85ebca6b)
   }
+}
+
+/** Adds what `PartitionDigest.sum` returned for different points. */
+export function addSums(sums: readonly string[]): string {
+  const total = new Uint32Array(2)
+  for (const sum of sums) {
+    const bytes = Buffer.from(sum, 'hex')
+    total[0]! += bytes.readUInt32LE(0)
+    total[1]! += bytes.readUInt32LE(4)
+  }
+  return Buffer.from(total.buffer).toString('hex')
 }
 
 /** Returns the partitions in which two digests differ. */

@@ -9,6 +9,7 @@ import { damagedRecord, readRecord, recordBatches, recordOf } from './records.ts
 import { StoreSnapshot } from './snapshot/snapshot-source.ts'
 import type {
   KeyedRequest,
+  KnownPoints,
   PointRecord,
   RecordBatch,
   Snapshot,
@@ -182,16 +183,17 @@ export class PointStore implements Store {
     return fresh?.id.equals(id) ? recordOf(tables, slot, fresh) : undefined
   }
 
-  snapshot(onClose: () => void): Snapshot {
+  snapshot(onClose: () => void, known?: KnownPoints): Snapshot {
     const { heldReads } = this.#parts
     const { databaseId } = this.#writer.state
     heldReads.enterSnapshot()
     try {
-      const snapshot: Snapshot = new StoreSnapshot(this.#tables, databaseId, () => {
+      const ended = (): void => {
         heldReads.leaveSnapshot()
         this.#snapshots.delete(snapshot)
         onClose()
-      })
+      }
+      const snapshot: Snapshot = new StoreSnapshot(this.#tables, databaseId, ended, known)
       this.#snapshots.add(snapshot)
       return snapshot
     } catch (error) {

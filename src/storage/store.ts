@@ -87,8 +87,9 @@ export interface Store {
    * The caller should close it soon, because LMDB keeps all its pages until then.
    *
    * @param onClose called once when it is closed: by its reader, or by the store when reading is no longer possible
+   * @param known what the caller has in memory
    */
-  snapshot(onClose: () => void): Snapshot
+  snapshot(onClose: () => void, known?: KnownPoints): Snapshot
 
   /** Waits for a running commit, closes open snapshots and releases the data directory. */
   close(): Promise<void>
@@ -96,7 +97,7 @@ export interface Store {
 
 /** All points at one sequence number: with exactly the changes up to it. */
 export interface Snapshot {
-  /** Id of the history that the sequence number counts. */
+  /** Id of the history that the sequence number counts: in a cluster, the same on all nodes. */
   readonly databaseId: string
   readonly sequence: number
   readonly dimension: number | undefined
@@ -105,10 +106,10 @@ export interface Snapshot {
    * The bytes of the snapshot in the format of snapshot-format.ts. Iterate once. They are read when they are needed,
    * and verified before they are passed on.
    *
-   * @param part absent: all points
+   * @param choice absent: all points
    * @throws DatabaseError `internal` that names the damage; `cancelled` after `close`
    */
-  chunks(part?: SnapshotPart): AsyncGenerator<Buffer>
+  chunks(choice?: SnapshotChoice): AsyncGenerator<Buffer>
   /** Counts the points with attributes that pass a test. */
   count(matches: AttributesTest): Promise<number>
   /** On a node of a cluster: the state of the replica with these points. */
@@ -118,6 +119,34 @@ export interface Snapshot {
   keyedRequests(): AsyncGenerator<Buffer>
   /** Releases all resources. Idempotent. The reader must always call it, also after an error. */
   close(): void
+}
+
+/** What is known in memory of the points in slots, so that not every record has to be read. */
+export interface KnownPoints {
+  /** All stored changes up to this sequence number have taken effect here. */
+  readonly sequence: number
+  /** Whether the slot has a point with the numbers below. */
+  isVisible(slot: number): boolean
+  versionOf(slot: number): number
+  orderOf(slot: number): number
+  /** Writes the 16-byte id of its point. */
+  copyId(slot: number, target: Uint8Array, at: number): void
+}
+
+/** Which points a reader of a snapshot needs. */
+export interface SnapshotChoice {
+  /**
+   * Only those that changed after this moment, and the orders of all. The stream has all points if it is not an earlier
+   * moment of the same history.
+   */
+  readonly since?: Moment | undefined
+  readonly part?: SnapshotPart | undefined
+}
+
+/** A sequence number in a history. */
+export interface Moment {
+  readonly databaseId: string
+  readonly sequence: number
 }
 
 /** Some of the points of a snapshot. */

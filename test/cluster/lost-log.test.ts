@@ -127,10 +127,10 @@ async function assertContinues(
   { from, points }: { readonly from: readonly string[]; readonly points: number },
 ): Promise<void> {
   const name = `next-${from.length}`
-  const file = join(servers.directory, `${name}.backup`)
-  assertEnded(await run(['backup', file, ...from]), 0, /^docs: 1 points/m)
+  const place = join(servers.directory, `${name}-backup`)
+  assertEnded(await run(['backup', place, ...from]), 0, /^docs: 1 points/m)
   const founder = join(servers.directory, name)
-  assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
+  assertEnded(await run(['restore', place, '--data-dir', founder]), 0)
   const environment = {
     CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
     CLUSTER_NAME: name,

@@ -35,8 +35,8 @@ export function Snapshots(): JSX.Element {
           <Code
             label="the commands"
             text={`vicinal backup /var/backups
-vicinal snapshot verify /var/backups/vicinal-….backup
-vicinal snapshot restore /var/backups/vicinal-….backup --data-dir ./restored`}
+vicinal backup verify /var/backups
+vicinal restore /var/backups --data-dir ./restored`}
           />
         </div>
       </Panel>

@@ -1,4 +1,5 @@
-import { cancellation, DatabaseError } from '../../base/errors.ts'
+import { assert, cancellation, DatabaseError } from '../../base/errors.ts'
+import { newId } from '../../base/new-ids.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import { Turn } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
@@ -7,10 +8,11 @@ import { SnapshotPartSchema } from '../../messages/generated/cluster_pb.js'
 import { Encoded } from '../../messages/reader.ts'
 import { encode } from '../../messages/writer.ts'
 import type { PointsSnapshot } from '../../points/database.ts'
-import { PartitionDigest } from '../../storage/applied.ts'
-import { SnapshotWriter } from '../../storage/snapshot/snapshot-format.ts'
+import { addSums, PartitionDigest } from '../../storage/applied.ts'
+import { sortOrders } from '../../storage/snapshot/live-orders.ts'
+import { type Changes, type SnapshotHeader, SnapshotWriter } from '../../storage/snapshot/snapshot-format.ts'
 import { SnapshotReader } from '../../storage/snapshot/snapshot-reader.ts'
-import type { Snapshot } from '../../storage/store.ts'
+import type { Moment, Snapshot } from '../../storage/store.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import type { Applier } from '../log/applier.ts'
 import type { SnapshotCut } from '../log/request-codec.ts'
@@ -33,6 +35,8 @@ export interface MergedSnapshotOptions {
   readonly collection: string
   /** Makes nodes open snapshots of the collection at one position of the log; resolves when this node is there. */
   readonly cut: (nodes: readonly string[]) => Promise<Cut>
+  /** Only the points that changed after this moment, if it is one of the same history. */
+  readonly since: Moment | undefined
   /** Aborts the opening of the snapshot; an open snapshot ends with `close`. */
   readonly signal: AbortSignal | undefined
 }
@@ -80,12 +84,14 @@ interface OpenPart {
 }
 
 async function openPart(
-  { self, sender, peers, collection, signal }: MergedSnapshotOptions,
+  { self, sender, peers, collection, since, signal }: MergedSnapshotOptions,
   { node, partitions }: CoverPart,
   cut: Cut,
   stop: AbortSignal,
 ): Promise<OpenPart> {
-  const question = { ...cut, collection, partitions: partitions.bytes }
+  // What nodes have without a log can be older than the moment.
+  const { databaseId: sinceDatabaseId, sequence: sinceSequence } = (cut.token !== '' && since) || {}
+  const question = { ...cut, collection, partitions: partitions.bytes, sinceDatabaseId, sinceSequence }
   const either = signal === undefined ? stop : AbortSignal.any([signal, stop])
   const body = encode(SnapshotPartSchema, question)
   const chunks =
@@ -109,18 +115,26 @@ export class MergedSnapshot implements PointsSnapshot {
   constructor(position: number, parts: readonly OpenPart[], stop: AbortController) {
     const headers = parts.map(({ reader }) => reader.header)
     this.position = position
-    this.databaseId = headers[0]!.databaseId
-    this.sequence = Math.max(...headers.map(({ sequence }) => sequence))
-    this.points = headers.reduce((sum, { points }) => sum + points, 0)
+    // A node without points may not have begun the history.
+    const filled = headers.filter(({ points, changes }) => points + (changes?.orders.length ?? 0) > 0)
+    const ids = new Set((filled.length > 0 ? filled : headers).map(({ databaseId }) => databaseId))
+    this.databaseId = ids.size === 1 ? [...ids][0]! : newId()
+    // The nodes that have the parts now need not have had the last change before the moment.
+    this.sequence = Math.max(
+      ...headers.map(({ sequence, changes }) => Math.max(sequence, changes?.since ?? 0)),
+    )
+    this.points = headers.reduce((sum, { points, changes }) => sum + (changes?.orders.length ?? points), 0)
     this.#parts = parts
     this.#stop = stop
   }
 
   async *chunks(): AsyncGenerator<Buffer> {
-    const { databaseId, sequence, points } = this
+    const { databaseId, sequence } = this
     const headers = this.#parts.map(({ reader }) => reader.header)
     const dimension = headers.find((header) => header.dimension !== undefined)?.dimension
-    const writer = new SnapshotWriter({ databaseId, dimension, sequence, points })
+    const points = headers.reduce((sum, header) => sum + header.points, 0)
+    const changes = await mergedChanges(headers)
+    const writer = new SnapshotWriter({ databaseId, dimension, sequence, points, changes })
     yield writer.begin()
     const turn = new Turn()
     for (const { node, reader } of this.#parts) {
@@ -141,6 +155,25 @@ export class MergedSnapshot implements PointsSnapshot {
     this.#stop.abort()
     closeAll(this.#parts)
   }
+}
+
+/** What the changes of all parts say together; undefined if the parts have all points. */
+async function mergedChanges(headers: readonly SnapshotHeader[]): Promise<Changes | undefined> {
+  const all = headers.flatMap(({ changes }) => changes ?? [])
+  if (all.length === 0) return undefined
+  const others = headers.filter(({ changes }) => changes === undefined)
+  assert(
+    others.every(({ points }) => points === 0),
+    'nodes with points that apply one log have one history',
+  )
+  const orders = new Float64Array(all.reduce((sum, each) => sum + each.orders.length, 0))
+  let at = 0
+  for (const each of all) {
+    orders.set(each.orders, at)
+    at += each.orders.length
+  }
+  const digest = addSums(all.map((each) => each.digest))
+  return { since: all[0]!.since, digest, orders: await sortOrders(orders) }
 }
 
 /** Does not wait for the nodes: nobody needs their answers any more. */
@@ -246,15 +279,16 @@ export class SnapshotPartSender {
    *   `overloaded` while another snapshot of the collection is being read
    */
   async *part(body: Buffer, signal: AbortSignal): AsyncGenerator<Buffer, void> {
-    const { token, position, collection, partitions: bytes } = Encoded.of(SnapshotPartSchema, body).read()
-    const partitions = new PartitionSet(bytes)
+    const { token, position, collection, ...asked } = Encoded.of(SnapshotPartSchema, body).read()
+    const partitions = new PartitionSet(asked.partitions)
+    const since = { databaseId: asked.sinceDatabaseId, sequence: asked.sinceSequence }
     const late = AbortSignal.timeout(keptMs)
     if (token !== '') await this.#reached(Number(position), AbortSignal.any([signal, late]))
     using opened = await this.#claim(collection, token)
     checkHolds(opened.held, partitions)
     const digest = new PartitionDigest(opened.snapshot.applied?.digest)
     const points = [...partitions].reduce((sum, each) => sum + digest.pointsIn(each), 0)
-    yield* opened.snapshot.chunks({ partitions, points })
+    yield* opened.snapshot.chunks({ since, part: { partitions, points } })
   }
 
   async #reached(position: number, signal: AbortSignal): Promise<void> {

@@ -197,6 +197,6 @@ export function snapshotHeaders({ snapshot, position }: TakenSnapshot): Record<s
   }
 }
 
-export function streamSnapshot({ snapshot }: TakenSnapshot): StreamedAnswer {
-  return { chunks: snapshot.chunks(), end: () => snapshot.close() }
+export function streamSnapshot({ snapshot, since }: TakenSnapshot): StreamedAnswer {
+  return { chunks: snapshot.chunks({ since }), end: () => snapshot.close() }
 }

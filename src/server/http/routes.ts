@@ -90,6 +90,8 @@ export interface PathParts {
   readonly collection?: string
   /** The number of replicas, in the query. */
   readonly count?: string
+  /** The moment of a snapshot, in the query. */
+  readonly since?: string
 }
 
 /** The prefix of the points' paths for a named collection, as in `/collections/glosses/points/search`. */
@@ -245,8 +247,9 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     path: '/snapshots',
     status: 200,
     hasBody: false,
+    parameters: ['since'],
     headers: snapshotHeaders,
-    decode: nothing,
+    decode: (_body, _notes, { since }) => ({ since }),
     encode: streamSnapshot,
   },
   GetStats: {

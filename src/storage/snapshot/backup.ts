@@ -1,366 +1,540 @@
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
-import { Readable } from 'node:stream'
 import { defaultCollection, type HnswSettings, type WordSettings } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
+import { idToBytes } from '../../base/ids.ts'
 import type { Logger } from '../../base/log.ts'
+import { PartitionDigest } from '../applied.ts'
 import { mainNumber } from '../catalog.ts'
 import { openDataStore } from '../data-store.ts'
-import { SnapshotReader } from './snapshot-reader.ts'
+import type { Moment, Store } from '../store.ts'
+import { OrdersToFind } from './live-orders.ts'
+import { type SnapshotPoint, SnapshotReader } from './snapshot-reader.ts'
 import { fillStore, restoreInto } from './snapshot-restore.ts'
 
 /**
- * Backups: all collections and aliases in one file. The file is a tar with an ordinary snapshot of each collection. At
- * the end are `manifest.json`, which describes them, and its checksum. Each snapshot can also be unpacked and used
- * alone.
+ * Backups of all collections and aliases, in a store of objects: a directory or a bucket. The first one has all points,
+ * each later one what has changed since an earlier one, its parent.
+ *
+ *   backups/<time>-<full or more>-<sha256>.json   a manifest: says what the backup has; stored last
+ *   objects/<sha256>                              a piece of a snapshot (snapshot-format.ts)
+ *
+ * A name has the SHA-256 of the object's bytes, so an object is never replaced by another, and damage is detected. A
+ * killed backup leaves only objects that no manifest names. Two backups at the same time are two children of one
+ * parent, and both can be restored.
  */
 
-interface BackedUpCollection {
+/** A place for objects, which only backups change. Names consist of letters, digits, `-`, `.` and one `/`. */
+export interface ObjectStore {
+  /** For messages. */
+  readonly place: string
+  /** Stores an object completely or not at all; it is durable when this resolves. Replaces an object of this name. */
+  put(name: string, bytes: Uint8Array): Promise<void>
+  /** @throws DatabaseError `not_found` if there is no such object */
+  get(name: string): Promise<Buffer>
+  /** Lists the objects in a folder, in any order. */
+  list(folder: string): AsyncIterable<ObjectInfo>
+  /** Removes an object, if it exists. */
+  remove(name: string): Promise<void>
+}
+
+interface ObjectInfo {
   readonly name: string
-  /** Name in the tar. */
-  readonly file: string
-  readonly bytes: number
-  /** Checksum of the file, in hex. */
-  readonly sha256: string
-  readonly points: number
+  readonly modifiedMs: number
+}
+
+interface BackedUpCollection extends Moment {
+  readonly name: string
   readonly dimension?: number | undefined
   readonly hnsw: HnswSettings
   readonly words?: WordSettings | undefined
+  /** Number of all points, and the `PartitionDigest.sum` of them. */
+  readonly points: number
+  readonly digest: string
+  /** The sequence number in the parent, if only changes are here; the same as this one if there are none. */
+  readonly since?: number | undefined
+  /** Names of the pieces of the snapshot, in order: of all points, or of the changes. */
+  readonly pieces: readonly string[]
 }
 
-interface BackupManifest {
+export interface BackupManifest {
   readonly version: number
-  /** RFC 3339. */
-  readonly createdAt: string
+  /** RFC 3339: contains nothing that was stored after this time. */
+  readonly time: string
+  /** The name of the backup on which this one builds; absent if it has all points. */
+  readonly parent?: string | undefined
+  /** Bytes of the pieces here, of those of the backups below that have only changes, and of the one with all points. */
+  readonly bytes: number
+  readonly changeBytes: number
+  readonly fullBytes: number
   /** The default collection comes first. */
   readonly collections: readonly BackedUpCollection[]
   /** The name of the collection, by alias. */
   readonly aliases: Readonly<Record<string, string>>
 }
 
-const backupVersion = 1
-const manifestName = 'manifest.json'
-const sumName = 'manifest.sha256'
+/** A backup that can be restored. */
+export interface Backup {
+  readonly name: string
+  readonly timeMs: number
+  readonly isFull: boolean
+}
 
-/** Writes a backup to an empty file. */
-export class BackupWriter {
-  readonly #tar: TarWriter
-  readonly #collections: BackedUpCollection[] = []
+/** The backups in a store, as they were when it was opened. */
+export class Backups {
+  readonly store: ObjectStore
+  /** The oldest first. */
+  readonly all: readonly Backup[]
+  readonly #manifests = new Map<string, BackupManifest>()
 
-  constructor(file: FileHandle) {
-    this.#tar = new TarWriter(file)
+  private constructor(store: ObjectStore, all: readonly Backup[]) {
+    this.store = store
+    this.all = all
   }
 
-  /** Adds a collection from the bytes of its snapshot. Verifies them as they arrive. */
+  static async open(store: ObjectStore): Promise<Backups> {
+    const all: Backup[] = []
+    for await (const { name } of store.list(manifestFolder)) {
+      const [, time, kind] = manifestName.exec(name) ?? []
+      if (time !== undefined) all.push({ name, timeMs: timeIn(time), isFull: kind === 'full' })
+    }
+    return new Backups(
+      store,
+      all.sort((a, b) => a.timeMs - b.timeMs || (a.name < b.name ? -1 : 1)),
+    )
+  }
+
+  /**
+   * Returns the newest backup that has nothing of a later time.
+   *
+   * @throws DatabaseError `not_found` if there is none
+   */
+  at(timeMs: number = Number.POSITIVE_INFINITY): Backup {
+    const found = this.all.findLast((each) => each.timeMs <= timeMs)
+    if (found !== undefined) return found
+    const [oldest] = this.all
+    const what =
+      oldest === undefined
+        ? `${this.store.place} has no backup`
+        : `the oldest backup in ${this.store.place} is of ${new Date(oldest.timeMs).toISOString()}`
+    throw new DatabaseError('not_found', what)
+  }
+
+  /** Reads a manifest. @throws DatabaseError if it is missing or damaged */
+  async manifest(name: string): Promise<BackupManifest> {
+    const known = this.#manifests.get(name)
+    if (known !== undefined) return known
+    const manifest = manifestIn(name, await checkedObject(this.store, name))
+    this.#manifests.set(name, manifest)
+    return manifest
+  }
+
+  /** Reads the manifests of a backup and of all on which it builds, the newest first. */
+  async chain({ name, timeMs }: Pick<Backup, 'name' | 'timeMs'>): Promise<readonly BackupManifest[]> {
+    const before = this.all.filter((each) => each.timeMs <= timeMs)
+    const likely = before.slice(
+      Math.max(
+        0,
+        before.findLastIndex((each) => each.isFull),
+      ),
+    )
+    await eachOf(likely, async (each) => {
+      // A damaged manifest matters only if it belongs to the chain.
+      await this.manifest(each.name).catch(() => {})
+    })
+    const chain: BackupManifest[] = []
+    for (let next: string | undefined = name; next !== undefined; ) {
+      const manifest: BackupManifest = await this.manifest(next)
+      chain.push(manifest)
+      next = manifest.parent
+    }
+    return chain
+  }
+
+  /**
+   * Removes backups on which none of the kept ones builds, and objects that no backup has. Whatever a backup in progress
+   * could build on or has stored remains: only what has been superseded for a day is removed.
+   *
+   * @param isKept called with the age of each backup and its place from the newest on, which is 0
+   * @returns the number of removed backups
+   */
+  async prune(isKept: (ageMs: number, place: number) => boolean, nowMs: number): Promise<number> {
+    const { all } = this
+    const isOut = ({ timeMs }: Backup, index: number): boolean =>
+      !isKept(nowMs - timeMs, all.length - 1 - index) && index < all.length - 1
+    // The first one that is kept builds on the last full one before it.
+    const firstKept = all.findIndex((each, index) => !isOut(each, index))
+    if (all.slice(1, firstKept + 1).every(({ isFull }) => !isFull)) return 0
+    await eachOf(all, ({ name }) => this.manifest(name))
+    const needed = new Set<string>()
+    for (const [index, each] of all.entries()) {
+      const next = all[index + 1]
+      const isRecent = next === undefined || nowMs - next.timeMs < safetyMs
+      if (isOut(each, index) && !isRecent) continue
+      for (let name: string | undefined = each.name; name !== undefined && !needed.has(name); ) {
+        needed.add(name)
+        name = this.#manifests.get(name)?.parent
+      }
+    }
+    const removed = all.filter(({ name }) => !needed.has(name))
+    // Children first, so that no backup is ever without its parent.
+    for (const { name } of removed.reverse()) await this.store.remove(name)
+    const pieces = new Set<string>()
+    for (const name of needed) {
+      for (const { pieces: some } of this.#manifests.get(name)!.collections)
+        for (const each of some) pieces.add(each)
+    }
+    for await (const { name, modifiedMs } of this.store.list(pieceFolder)) {
+      if (!pieces.has(name) && nowMs - modifiedMs >= safetyMs) await this.store.remove(name)
+    }
+    return removed.length
+  }
+}
+
+interface Parent {
+  readonly name: string
+  readonly manifest: BackupManifest
+}
+
+/** Adds a backup to a store. */
+export class BackupWriter {
+  readonly #store: ObjectStore
+  readonly #parent: Parent | undefined
+  readonly #collections: BackedUpCollection[] = []
+  readonly #uploads = new Parallel()
+  #timeMs = 0
+  #bytes = 0
+
+  private constructor(store: ObjectStore, parent: Parent | undefined) {
+    this.#store = store
+    this.#parent = parent
+  }
+
+  /**
+   * @param isFull whether to store all points in any case. They are also stored if the changes since the last time
+   *   have become more than all points then
+   */
+  static async begin(backups: Backups, isFull: boolean): Promise<BackupWriter> {
+    const last = backups.all.at(-1)
+    if (last === undefined || isFull) return new BackupWriter(backups.store, undefined)
+    const manifest = await backups.manifest(last.name)
+    const isLong = manifest.changeBytes > manifest.fullBytes
+    return new BackupWriter(backups.store, isLong ? undefined : { name: last.name, manifest })
+  }
+
+  /** The moment of a collection in the parent: later changes are enough. */
+  since(name: string): Moment | undefined {
+    const before = this.#before(name)
+    return before && { databaseId: before.databaseId, sequence: before.sequence }
+  }
+
+  #before(name: string): BackedUpCollection | undefined {
+    return this.#parent?.manifest.collections.find((each) => each.name === name)
+  }
+
+  /** Adds a collection from the bytes of its snapshot, or of its changes since `since`. Verifies them as they arrive. */
   async add(
     settings: Pick<BackedUpCollection, 'name' | 'dimension' | 'hnsw' | 'words'>,
     snapshot: AsyncIterable<Uint8Array>,
-  ): Promise<BackedUpCollection> {
-    const { name, dimension, hnsw, words } = settings
-    const file = `${name}.snapshot`
-    const hash = createHash('sha256')
-    let bytes = 0
-    const noted = async function* (chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-      for await (const chunk of chunks) {
-        hash.update(chunk)
-        bytes += chunk.length
-        yield chunk
-      }
+  ): Promise<BackedUpCollection & { readonly bytes: number }> {
+    const { name, hnsw, words } = settings
+    const pieces = new Pieces(this.#store, this.#uploads)
+    const reader = await SnapshotReader.open(pieces.passing(snapshot))
+    this.#timeMs = Date.now()
+    const { databaseId, sequence, changes, dimension = settings.dimension } = reader.header
+    const before = this.#before(name)
+    const isUnchanged = changes?.since === sequence
+    if (changes !== undefined && (changes.since !== before?.sequence || databaseId !== before.databaseId)) {
+      throw refused(`the changes of ${name} are not those since the last backup`)
     }
-    const reader = await SnapshotReader.open(this.#tar.add(file, noted(snapshot)))
-    for await (const _ of reader.points());
-    const { points } = reader.header
-    const fixed = dimension === undefined ? {} : { dimension }
+    const digest = new PartitionDigest()
+    for await (const { id, version } of reader.packedPoints()) {
+      if (changes === undefined) digest.add(id, version)
+    }
+    const whole = isUnchanged
+      ? { points: before!.points, digest: before!.digest }
+      : { points: changes?.orders.length ?? reader.header.points, digest: changes?.digest ?? digest.sum }
+    if (!isUnchanged) await pieces.end()
     const added = {
       name,
-      file,
-      bytes,
-      sha256: hash.digest('hex'),
-      points,
-      ...fixed,
+      databaseId,
+      sequence,
+      ...(dimension === undefined ? {} : { dimension }),
       hnsw,
       ...(words && { words }),
+      ...whole,
+      ...(changes && { since: changes.since }),
+      pieces: pieces.names,
     }
     this.#collections.push(added)
-    return added
+    this.#bytes += pieces.bytes
+    return { ...added, bytes: pieces.bytes }
   }
 
-  /** Ends the backup. Leaves out aliases of collections that are not in the backup. */
-  async end(aliases: ReadonlyMap<string, string>): Promise<BackupManifest> {
+  /**
+   * Stores the manifest, unless nothing has changed since the parent. Leaves out aliases of collections that are not in
+   * the backup.
+   *
+   * @returns the newest backup, and whether it is new
+   */
+  async end(
+    aliases: ReadonlyMap<string, string>,
+  ): Promise<Backup & { readonly isNew: boolean; readonly manifest: BackupManifest }> {
+    await this.#uploads.end()
     const names = new Set(this.#collections.map(({ name }) => name))
+    const parent = this.#parent
+    // The clock of this machine may have gone back.
+    const timeMs = Math.max(this.#timeMs, parent === undefined ? 0 : Date.parse(parent.manifest.time) + 1)
+    const content = {
+      collections: this.#collections,
+      aliases: Object.fromEntries([...aliases].filter(([, name]) => names.has(name)).sort()),
+    }
+    if (parent !== undefined && isSame(content, parent.manifest)) {
+      const { name, manifest } = parent
+      return { name, manifest, timeMs: Date.parse(manifest.time), isFull: false, isNew: false }
+    }
+    const isFull = this.#collections.every(({ since }) => since === undefined)
+    const bytes = this.#bytes
     const manifest: BackupManifest = {
       version: backupVersion,
-      createdAt: new Date().toISOString(),
-      collections: this.#collections,
-      aliases: Object.fromEntries([...aliases].filter(([, name]) => names.has(name))),
+      time: new Date(timeMs).toISOString(),
+      ...(isFull ? {} : { parent: parent!.name }),
+      bytes,
+      changeBytes: isFull ? 0 : parent!.manifest.changeBytes + bytes,
+      fullBytes: isFull ? bytes : parent!.manifest.fullBytes,
+      ...content,
     }
-    const text = Buffer.from(`${JSON.stringify(manifest, undefined, 2)}\n`)
-    for await (const _ of this.#tar.add(manifestName, Readable.from([text])));
-    const sum = Buffer.from(sumOf(text))
-    for await (const _ of this.#tar.add(sumName, Readable.from([sum])));
-    await this.#tar.end()
-    return manifest
+    const text = Buffer.from(`${JSON.stringify(manifest, undefined, 1)}\n`)
+    const time = manifest.time.replaceAll(':', '')
+    const name = `${manifestFolder}/${time}-${isFull ? 'full' : 'more'}-${sha256(text)}.json`
+    await this.#store.put(name, text)
+    return { name, timeMs, isFull, isNew: true, manifest }
   }
 }
 
-/** A backup in a file. */
-export interface Backup {
-  readonly path: string
-  readonly manifest: BackupManifest
-  readonly entries: readonly TarEntry[]
+/** Whether a backup has nothing that its parent has not. */
+function isSame(
+  { collections, aliases }: Pick<BackupManifest, 'collections' | 'aliases'>,
+  parent: BackupManifest,
+): boolean {
+  const stateOf = ({ since: _, pieces: __, ...state }: BackedUpCollection): unknown => state
+  const textOf = (all: readonly BackedUpCollection[], more: BackupManifest['aliases']): string =>
+    JSON.stringify([all.map(stateOf), more])
+  const areAllOld = collections.every(({ since, sequence }) => since === sequence)
+  return areAllOld && textOf(collections, aliases) === textOf(parent.collections, parent.aliases)
 }
 
-/**
- * Reads the manifest of a backup; returns undefined if the file is not a backup, but for example a snapshot.
- *
- * @throws DatabaseError `invalid_argument` if the backup is damaged, or a later program wrote it
- */
-export async function readBackup(path: string): Promise<Backup | undefined> {
-  const file = await open(path)
-  try {
-    if (!(await isTar(file))) return undefined
-    const entries = await tarEntries(file)
-    const contentOf = async (wanted: string): Promise<Buffer> => {
-      const entry = entries.find(({ name }) => name === wanted)
-      if (entry === undefined) throw refused(`it has no ${wanted}`)
-      const chunks: Buffer[] = []
-      for await (const chunk of tarContent(path, entry)) chunks.push(chunk)
-      return Buffer.concat(chunks)
-    }
-    const text = await contentOf(manifestName)
-    if ((await contentOf(sumName)).toString() !== sumOf(text)) {
-      throw refused(`${manifestName} does not match its checksum`)
-    }
-    return { path, entries, manifest: manifestIn(text.toString()) }
-  } finally {
-    await file.close()
+/** Stores bytes in pieces. */
+class Pieces {
+  readonly #store: ObjectStore
+  readonly #uploads: Parallel
+  readonly names: string[] = []
+  bytes = 0
+  #chunks: Uint8Array[] = []
+  #length = 0
+
+  constructor(store: ObjectStore, uploads: Parallel) {
+    this.#store = store
+    this.#uploads = uploads
   }
-}
 
-/** The checksum in the format of `sha256sum`. */
-function sumOf(manifest: Buffer): string {
-  return `${createHash('sha256').update(manifest).digest('hex')}  ${manifestName}\n`
-}
-
-function manifestIn(text: string): BackupManifest {
-  let manifest: BackupManifest
-  try {
-    manifest = JSON.parse(text) as BackupManifest
-  } catch (cause) {
-    throw refused(`${manifestName} is not JSON`, cause)
-  }
-  if (manifest.version !== backupVersion) {
-    throw refused(`it has version ${manifest.version}, this program reads version ${backupVersion}`)
-  }
-  if (manifest.collections[0]?.name !== defaultCollection) throw refused('it has no default collection')
-  return manifest
-}
-
-/**
- * Opens the snapshot of a collection.
- *
- * @throws DatabaseError `invalid_argument` if the snapshot does not match the manifest; at the latest, reading its last
- *   byte throws it
- */
-export async function snapshotIn(
-  { path, entries }: Backup,
-  { file, bytes, sha256 }: BackedUpCollection,
-): Promise<SnapshotReader> {
-  const entry = entries.find(({ name }) => name === file)
-  if (entry?.bytes !== bytes) throw refused(`${file} is missing or has the wrong length`)
-  const hash = createHash('sha256')
-  const chunks = async function* (): AsyncGenerator<Buffer> {
-    for await (const chunk of tarContent(path, entry)) {
-      hash.update(chunk)
+  /** Yields the same bytes. */
+  async *passing(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of chunks) {
+      this.#chunks.push(chunk)
+      this.#length += chunk.length
+      if (this.#length >= pieceBytes) await this.end()
       yield chunk
     }
-    if (hash.digest('hex') !== sha256) throw refused(`${file} does not match its checksum`)
   }
-  return await SnapshotReader.open(chunks())
+
+  /** Stores what is left. */
+  async end(): Promise<void> {
+    if (this.#length === 0) return
+    const bytes = Buffer.concat(this.#chunks)
+    this.#chunks = []
+    this.#length = 0
+    const name = `${pieceFolder}/${sha256(bytes)}`
+    this.names.push(name)
+    this.bytes += bytes.length
+    await this.#uploads.add(() => this.#store.put(name, bytes))
+  }
+}
+
+/** Some work in parallel. The first error ends it. */
+class Parallel {
+  readonly #running = new Set<Promise<void>>()
+  readonly #errors: unknown[] = []
+
+  async add(work: () => Promise<unknown>): Promise<void> {
+    while (this.#running.size >= parallelMax) await Promise.race(this.#running)
+    if (this.#errors.length > 0) throw this.#errors[0]
+    const run: Promise<void> = work().then(
+      () => void this.#running.delete(run),
+      (error: unknown) => {
+        this.#errors.push(error)
+        this.#running.delete(run)
+      },
+    )
+    this.#running.add(run)
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(this.#running)
+    if (this.#errors.length > 0) throw this.#errors[0]
+  }
+}
+
+async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<unknown>): Promise<void> {
+  const running = new Parallel()
+  for (const item of items) await running.add(() => work(item))
+  await running.end()
 }
 
 /**
  * Creates a data directory from a backup, completely or not at all, like `restoreSnapshot` from a snapshot.
  *
+ * @param onPoint called with each point and the name of its collection
  * @throws DatabaseError `invalid_argument` if `dataDir` is not empty or the backup is damaged
  */
-export async function restoreBackup(backup: Backup, dataDir: string, logger: Logger): Promise<void> {
-  const { collections, aliases } = backup.manifest
+export async function restoreBackup(
+  backups: Backups,
+  backup: Backup,
+  dataDir: string,
+  logger: Logger,
+  onPoint: (collection: string, point: SnapshotPoint) => void = () => {},
+): Promise<BackupManifest> {
+  const chain = await backups.chain(backup)
+  const manifest = chain[0]!
   await restoreInto(dataDir, async (building) => {
-    const [main, ...others] = collections
-    const reader = await snapshotIn(backup, main!)
-    const { dimension } = reader.header
+    const [main, ...others] = manifest.collections
+    const { dimension } = main!
     const data = await openDataStore({
       dataDir: building,
       logger,
       ...(dimension === undefined ? {} : { dimension }),
     })
+    const fill = async (store: Store, { name, sequence }: BackedUpCollection): Promise<void> => {
+      const source = { header: { sequence }, points: () => pointsOf(backups.store, chain, name) }
+      await fillStore(store, source, (point) => onPoint(name, point))
+    }
     try {
-      await fillStore(data.main, reader)
+      await fill(data.main, main!)
       if (main!.words !== undefined) await data.setWords(mainNumber, main!.words)
       for (const collection of others) {
         const { name, dimension: fixed, hnsw, words } = collection
         const { number } = await data.create({ name, dimension: fixed, hnsw, words })
         const store = await data.open(number)
         try {
-          await fillStore(store, await snapshotIn(backup, collection))
+          await fill(store, collection)
         } finally {
           await store.close()
         }
       }
-      if (Object.keys(aliases).length > 0) await data.setAliases(new Map(Object.entries(aliases)), [])
+      const aliases = Object.entries(manifest.aliases)
+      if (aliases.length > 0) await data.setAliases(new Map(aliases), [])
     } finally {
       await data.close()
     }
   })
-}
-
-function refused(fault: string, cause?: unknown): DatabaseError {
-  return new DatabaseError('invalid_argument', `the backup cannot be used: ${fault}`, { cause })
+  return manifest
 }
 
 /**
- * Reads and writes the tar format, as far as backups need it: plain files in the root. The format is POSIX ustar, with
- * GNU tar's form for sizes of 8 GiB and more. Any tar program can list and unpack these files.
+ * Yields the points of a collection: each as it is in the newest backup of the chain that has it, if the first one still
+ * has it at all.
  *
- *   ├ header 512 ┤├ content, up to a multiple of 512 ┤ ... ├ two blocks of zeros ┤
+ * @throws DatabaseError `invalid_argument` if any byte is damaged, or these are not exactly the points of the first one
  */
-
-const blockBytes = 512
-const nameBytes = 100
-const magicAt = 257
-const checksumAt = 148
-const octalSizeMax = 8 ** 11
-/** Length of the size field. If its highest bit is set, the size is binary. */
-const sizeBytes = 12
-const sizeAt = 124
-
-interface TarEntry {
-  readonly name: string
-  /** Offset of its content in the file. */
-  readonly from: number
-  readonly bytes: number
-}
-
-/** Writes one file after the other. Their sizes need not be known in advance. */
-class TarWriter {
-  readonly #file: FileHandle
-  #end = 0
-
-  constructor(file: FileHandle) {
-    this.#file = file
-  }
-
-  /**
-   * Writes a file, and yields its content so that the caller can check it. The file is complete when the iteration
-   * ends.
-   *
-   * @param name at most 100 ASCII characters
-   */
-  async *add(name: string, content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
-    let end = this.#end + blockBytes
-    for await (const bytes of content) {
-      await this.#write(bytes, end)
-      end += bytes.length
-      yield bytes
+async function* pointsOf(
+  store: ObjectStore,
+  chain: readonly BackupManifest[],
+  name: string,
+): AsyncGenerator<SnapshotPoint> {
+  const digest = new PartitionDigest()
+  let wanted: OrdersToFind | undefined
+  let newest: BackedUpCollection | undefined
+  let later: BackedUpCollection | undefined
+  for (const { collections } of chain) {
+    const entry = collections.find((each) => each.name === name)
+    if (entry === undefined || (later !== undefined && !isContinued(entry, later))) {
+      throw refused(`the changes of ${name} are not those since the backup before`)
     }
-    const bytes = end - this.#end - blockBytes
-    await this.#write(Buffer.alloc(padding(bytes)), end)
-    await this.#write(headerOf(name, bytes), this.#end)
-    this.#end = end + padding(bytes)
-  }
-
-  async end(): Promise<void> {
-    await this.#write(Buffer.alloc(2 * blockBytes), this.#end)
-  }
-
-  async #write(bytes: Uint8Array, at: number): Promise<void> {
-    for (let done = 0; done < bytes.length; ) {
-      const { bytesWritten } = await this.#file.write(bytes, done, bytes.length - done, at + done)
-      done += bytesWritten
+    newest ??= entry
+    if (entry.pieces.length > 0) {
+      const reader = await SnapshotReader.open(piecesOf(store, entry.pieces))
+      const { databaseId, sequence, changes } = reader.header
+      const isListed = databaseId === entry.databaseId && sequence === entry.sequence
+      if (!isListed || changes?.since !== entry.since) throw refused(`the snapshot of ${name} is another one`)
+      if (changes !== undefined) wanted ??= new OrdersToFind(changes.orders)
+      for await (const point of reader.points()) {
+        if (wanted !== undefined && !wanted.find(point.order)) continue
+        digest.add(idToBytes(point.id), point.version)
+        yield point
+      }
     }
+    if (entry.since === undefined) break
+    later = entry
+  }
+  if ((wanted?.left ?? 0) > 0 || digest.points !== newest?.points || digest.sum !== newest.digest) {
+    throw refused(`the points of ${name} do not match their digest`)
   }
 }
 
-/** Whether a file is a tar file. */
-async function isTar(file: FileHandle): Promise<boolean> {
-  const header = await readBlock(file, 0)
-  return header !== undefined && header.toString('latin1', magicAt, magicAt + 5) === 'ustar'
+function isContinued(entry: BackedUpCollection, later: BackedUpCollection): boolean {
+  return entry.databaseId === later.databaseId && entry.sequence === later.since
 }
 
-/** Lists the files in a tar file. @throws DatabaseError `invalid_argument` if it is damaged or ends too early */
-async function tarEntries(file: FileHandle): Promise<TarEntry[]> {
-  const entries: TarEntry[] = []
-  for (let at = 0; ; ) {
-    const header = await readBlock(file, at)
-    if (header === undefined) throw damaged('it ends too early')
-    if (header.every((byte) => byte === 0)) return entries
-    if (checksumOf(header) !== octal(header, checksumAt, 8))
-      throw damaged(`its header at byte ${at} is damaged`)
-    const bytes = sizeIn(header)
-    const name = header.toString('latin1', 0, nameBytes).replace(/\0.*$/, '')
-    entries.push({ name, from: at + blockBytes, bytes })
-    at += blockBytes + bytes + padding(bytes)
+/** Yields the bytes of pieces, and reads some ahead. */
+async function* piecesOf(store: ObjectStore, names: readonly string[]): AsyncGenerator<Buffer> {
+  const ahead: Promise<Buffer>[] = []
+  for (let next = 0; next < names.length || ahead.length > 0; ) {
+    for (; ahead.length < parallelMax && next < names.length; next += 1) {
+      const piece = checkedObject(store, names[next]!)
+      // Its turn comes, or an earlier piece has failed.
+      piece.catch(() => {})
+      ahead.push(piece)
+    }
+    yield await ahead.shift()!
   }
 }
 
-/** Reads the content of a file in a tar file. */
-function tarContent(path: string, { from, bytes }: TarEntry): AsyncIterable<Buffer> {
-  return bytes === 0
-    ? (async function* () {})()
-    : (createReadStream(path, { start: from, end: from + bytes - 1 }) as AsyncIterable<Buffer>)
+/** Reads an object whose name has the checksum of its bytes. */
+async function checkedObject(store: ObjectStore, name: string): Promise<Buffer> {
+  const bytes = await store.get(name)
+  if (name.includes(sha256(bytes))) return bytes
+  throw refused(`${name} does not match its checksum`)
 }
 
-function headerOf(name: string, bytes: number): Buffer {
-  const header = Buffer.alloc(blockBytes)
-  header.write(name, 0, nameBytes, 'latin1')
-  header.write('0000600\0', 100, 'latin1')
-  header.write('0000000\0', 108, 'latin1')
-  header.write('0000000\0', 116, 'latin1')
-  if (bytes < octalSizeMax) header.write(`${bytes.toString(8).padStart(11, '0')}\0`, sizeAt, 'latin1')
-  else {
-    header[sizeAt] = 0x80
-    header.writeBigUInt64BE(BigInt(bytes), sizeAt + sizeBytes - 8)
+function manifestIn(name: string, bytes: Buffer): BackupManifest {
+  // Only a program that wrote it can have given it this name.
+  const manifest = JSON.parse(bytes.toString()) as BackupManifest
+  if (manifest.version !== backupVersion) {
+    throw refused(`${name} has version ${manifest.version}, this program reads version ${backupVersion}`)
   }
-  header.write('00000000000\0', 136, 'latin1')
-  header.write('0', 156, 'latin1')
-  header.write('ustar\x0000', magicAt, 'latin1')
-  header.write(`${checksumOf(header).toString(8).padStart(6, '0')}\0 `, checksumAt, 'latin1')
-  return header
+  if (manifest.collections[0]?.name !== defaultCollection) throw refused(`${name} has no default collection`)
+  return manifest
 }
 
-/** The sum of all bytes, with spaces in the field of the sum. */
-function checksumOf(header: Buffer): number {
-  return header.reduce((sum, byte, at) => sum + (at >= checksumAt && at < checksumAt + 8 ? 0x20 : byte), 0)
+/** Reads a time like `2026-11-27T031500.123Z`. */
+function timeIn(text: string): number {
+  return Date.parse(text.replace(/T(..)(..)/, 'T$1:$2:'))
 }
 
-function sizeIn(header: Buffer): number {
-  if ((header[sizeAt]! & 0x80) === 0) return octal(header, sizeAt, sizeBytes)
-  return Number(header.readBigUInt64BE(sizeAt + sizeBytes - 8))
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex')
 }
 
-function octal(header: Buffer, at: number, length: number): number {
-  const digits = header.toString('latin1', at, at + length).replace(/[\0 ].*$/s, '')
-  if (!/^[0-7]+$/.test(digits)) throw damaged('a number in a header is damaged')
-  return Number.parseInt(digits, 8)
-}
-
-function padding(bytes: number): number {
-  return (blockBytes - (bytes % blockBytes)) % blockBytes
-}
-
-async function readBlock(file: FileHandle, at: number): Promise<Buffer | undefined> {
-  const block = Buffer.alloc(blockBytes)
-  let filled = 0
-  while (filled < blockBytes) {
-    const { bytesRead } = await file.read(block, filled, blockBytes - filled, at + filled)
-    if (bytesRead === 0) return undefined
-    filled += bytesRead
-  }
-  return block
-}
-
-function damaged(fault: string): DatabaseError {
+function refused(fault: string): DatabaseError {
   return new DatabaseError('invalid_argument', `the backup cannot be used: ${fault}`)
 }
+
+const backupVersion = 2
+const manifestFolder = 'backups'
+const pieceFolder = 'objects'
+const manifestName = /^backups\/(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z)-(full|more)-[0-9a-f]{64}\.json$/
+/** Large enough that a request of each costs little, small enough that some fit into memory. */
+const pieceBytes = 8 * 1024 * 1024
+/** Hides the latency of a store that is far away. */
+const parallelMax = 4
+/** Longer than any backup takes. */
+const safetyMs = 24 * 60 * 60 * 1000

@@ -1,12 +1,18 @@
 import { crc32 } from 'node:zlib'
 import { idBytes, idFromBytes, writeIdBytes } from '../../base/ids.ts'
+import { encodeOrders } from './live-orders.ts'
 
 /**
- * The format of a snapshot: all points at one sequence number, in one stream that depends neither on LMDB's pages nor
- * on slots. Numbers are little-endian.
+ * The format of a snapshot: all points at one sequence number, or those that changed after an earlier one, in one stream
+ * that depends neither on LMDB's pages nor on slots. Numbers are little-endian.
  *
  *   header    ├ VICNSNAP 8 │ version u32 │ dimension u32 (0: none yet) │ sequence f64 │ points f64 │
  *             │ database id 16 │ crc u32 ┤
+ *
+ *   changes   ├ since f64 │ live points f64 │ digest 8 │ orders bytes f64 │ crc u32 ┤├ orders │ crc u32 ┤
+ *             only in version 5, whose points are those with a version above `since`: the digest is that of all live
+ *             points, the orders are those of all live points (live-orders.ts). If `since` is the sequence number
+ *             itself, there are neither points nor orders
  *
  *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │ version f64 │ order f64 │
  *             │ expires, µs since 1970, f64 (NaN: never) │ attributes bytes u32 │ crc u32 ┤
@@ -24,8 +30,10 @@ import { idBytes, idFromBytes, writeIdBytes } from '../../base/ids.ts'
  * of the change that wrote the vector, as in the row of a point.
  */
 
-/** Versions 1 to 3 are no longer read. */
+/** The version of a snapshot of all points. Versions 1 to 3 are no longer read. */
 export const snapshotVersion = 4
+/** The version of a snapshot of changes. */
+export const changesVersion = 5
 export const snapshotHeaderBytes = 52
 /** The first bytes of a header, which say whether it can be read. */
 export const snapshotStartBytes = 12
@@ -33,6 +41,7 @@ export const snapshotStartBytes = 12
 export const pointHeadBytes: number = idBytes + 8 + 2 * 4 + 3 * 8 + 4 + 4
 export const checksumBytes = 4
 export const snapshotTrailerBytes = 20
+export const changesHeadBytes = 36
 
 const headerMagic = Buffer.from('VICNSNAP')
 const trailerMagic = Buffer.from('VICNDONE')
@@ -44,7 +53,20 @@ export interface SnapshotHeader {
   readonly dimension: number | undefined
   /** The snapshot contains exactly the changes up to this number. */
   readonly sequence: number
+  /** Number of points in the stream. */
   readonly points: number
+  /** Only for a snapshot of changes. */
+  readonly changes?: Changes | undefined
+}
+
+/** What a snapshot of changes says about all live points. */
+export interface Changes {
+  /** The stream has the points that changed after this sequence number. */
+  readonly since: number
+  /** `PartitionDigest.sum` of all live points: 16 hex digits. */
+  readonly digest: string
+  /** Their orders, ascending. */
+  readonly orders: Float64Array
 }
 
 /** The head of a point in a stream, before its vector and content. */
@@ -92,7 +114,7 @@ export class SnapshotChecksum {
 function encodeHeader(header: SnapshotHeader, checksum: SnapshotChecksum): Buffer {
   const bytes = Buffer.alloc(snapshotHeaderBytes)
   headerMagic.copy(bytes)
-  bytes.writeUInt32LE(snapshotVersion, 8)
+  bytes.writeUInt32LE(header.changes === undefined ? snapshotVersion : changesVersion, 8)
   bytes.writeUInt32LE(header.dimension ?? 0, 12)
   bytes.writeDoubleLE(header.sequence, 16)
   bytes.writeDoubleLE(header.points, 24)
@@ -101,12 +123,37 @@ function encodeHeader(header: SnapshotHeader, checksum: SnapshotChecksum): Buffe
   return bytes
 }
 
+function encodeChanges({ since, digest, orders }: Changes, checksum: SnapshotChecksum): Buffer {
+  const encoded = encodeOrders(orders)
+  const bytes = Buffer.alloc(changesHeadBytes + encoded.length + checksumBytes)
+  bytes.writeDoubleLE(since, 0)
+  bytes.writeDoubleLE(orders.length, 8)
+  bytes.write(digest, 16, 'hex')
+  bytes.writeDoubleLE(encoded.length, 24)
+  const at = checksum.seal(bytes, 0, changesHeadBytes - checksumBytes)
+  encoded.copy(bytes, at)
+  checksum.seal(bytes, at, at + encoded.length)
+  return bytes
+}
+
+/** Reads the first part of the changes, whose checksum was verified. */
+export function decodeChanges(
+  bytes: Buffer,
+): Omit<Changes, 'orders'> & { readonly livePoints: number; readonly orderBytes: number } {
+  return {
+    since: bytes.readDoubleLE(0),
+    livePoints: bytes.readDoubleLE(8),
+    digest: bytes.toString('hex', 16, 24),
+    orderBytes: bytes.readDoubleLE(24),
+  }
+}
+
 /** Returns why a snapshot with this start cannot be read. Every version begins with its number. */
 export function faultOfStart(start: Buffer): string | undefined {
   if (!start.subarray(0, 8).equals(headerMagic)) return 'it does not begin like a snapshot'
   const version = start.readUInt32LE(8)
-  if (version === snapshotVersion) return undefined
-  return `it has format version ${version}, this program reads ${snapshotVersion}`
+  if (version === snapshotVersion || version === changesVersion) return undefined
+  return `it has format version ${version}, this program reads ${snapshotVersion} and ${changesVersion}`
 }
 
 /** @param bytes the whole header */
@@ -209,7 +256,9 @@ export class SnapshotWriter {
   }
 
   begin(): Buffer {
-    return encodeHeader(this.#header, this.#checksum)
+    const { changes } = this.#header
+    const header = encodeHeader(this.#header, this.#checksum)
+    return changes === undefined ? header : Buffer.concat([header, encodeChanges(changes, this.#checksum)])
   }
 
   /** Adds a point. @returns a full chunk with earlier points, if there is one */

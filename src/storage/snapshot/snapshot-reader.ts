@@ -2,8 +2,13 @@ import { DatabaseError } from '../../base/errors.ts'
 import { idFromBytes } from '../../base/ids.ts'
 import { contentTypes, dimensionMax, type Payload, type Point } from '../../base/point.ts'
 import { areNumbersOfPoint, payloadOf } from '../payload-record.ts'
+import { decodeOrders } from './live-orders.ts'
 import {
+  type Changes,
+  changesHeadBytes,
+  changesVersion,
   checksumBytes,
+  decodeChanges,
   decodeHeader,
   decodePointHead,
   faultOfStart,
@@ -67,7 +72,9 @@ export class SnapshotReader {
       const header = decodeHeader(Buffer.concat([start, rest]), checksum)
       if ('fault' in header) throw refused(header.fault)
       if ((header.dimension ?? 0) > dimensionMax) throw refused(`its dimension is ${header.dimension}`)
-      return new SnapshotReader(header, source, checksum)
+      if (start.readUInt32LE(8) !== changesVersion) return new SnapshotReader(header, source, checksum)
+      const changes = await changesIn(source, checksum)
+      return new SnapshotReader({ ...header, changes }, source, checksum)
     } catch (error) {
       await source.close()
       throw error
@@ -143,6 +150,17 @@ export class SnapshotReader {
     const isInTime = order <= sequence && sequence <= version && version <= this.header.sequence
     return isInTime && areNumbersOfPoint(version, order, expiresAtUs)
   }
+}
+
+/** Reads what a snapshot of changes has between its header and its points. */
+async function changesIn(source: ByteSource, checksum: SnapshotChecksum): Promise<Changes> {
+  const head = await source.take(changesHeadBytes)
+  if (!checksum.matches(head)) throw refused('its list of changes does not match its checksum')
+  const { livePoints, orderBytes, ...changes } = decodeChanges(head)
+  const bytes = await source.take(orderBytes + checksumBytes)
+  const orders = checksum.matches(bytes) ? decodeOrders(bytes.subarray(0, orderBytes), livePoints) : undefined
+  if (orders === undefined) throw refused('its list of points does not match its checksum')
+  return { ...changes, orders }
 }
 
 /** Returns undefined if the payload could not have been stored. */

@@ -16,6 +16,7 @@ import { Turn } from '../../base/turns.ts'
 import { openStore } from '../data-store.ts'
 import { DirectoryLock, makeDirectory } from '../files/data-directory.ts'
 import type { Change, Store } from '../store.ts'
+import type { SnapshotHeader } from './snapshot-format.ts'
 import type { SnapshotPoint, SnapshotReader } from './snapshot-reader.ts'
 
 /**
@@ -31,8 +32,11 @@ export async function restoreSnapshot(
   dataDir: string,
   logger: Logger,
 ): Promise<void> {
+  const { dimension, changes } = reader.header
+  if (changes !== undefined) {
+    throw refused(`the snapshot has only the changes after sequence number ${changes.since}, not all points`)
+  }
   await restoreInto(dataDir, async (building) => {
-    const { dimension } = reader.header
     const store = await openStore({
       dataDir: building,
       ...(dimension === undefined ? {} : { dimension }),
@@ -101,7 +105,7 @@ function clearLeftover(building: string): void {
  */
 export async function fillStore(
   store: Store,
-  reader: SnapshotReader,
+  reader: Pick<SnapshotReader, 'points'> & { readonly header: Pick<SnapshotHeader, 'sequence'> },
   onPoint: (point: SnapshotPoint) => void = () => {},
 ): Promise<void> {
   const turn = new Turn()

@@ -1,10 +1,14 @@
+import { createHash } from 'node:crypto'
 import { type FileHandle, open } from 'node:fs/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../../base/errors.ts'
+import { idBytes, idFromBytes } from '../../base/ids.ts'
+import { newId } from '../../base/new-ids.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
 import { contentTypes } from '../../base/point.ts'
 import { Turn } from '../../base/turns.ts'
-import type { Applied } from '../applied.ts'
+import { type Applied, PartitionDigest } from '../applied.ts'
 import { damaged } from '../files/data-directory.ts'
 import { currentRead } from '../files/environment.ts'
 import {
@@ -17,11 +21,12 @@ import {
   rowViews,
 } from '../key-layout.ts'
 import { decodeKeyedRequest } from '../keyed-requests.ts'
-import { attributesOf, type RecordParts, splitRecord } from '../payload-record.ts'
-import type { AttributesTest, Snapshot, SnapshotPart } from '../store.ts'
-import { countSlots, hasSlot } from '../table.ts'
+import { attributesOf, type RecordParts, scanRecord, splitRecord } from '../payload-record.ts'
+import type { AttributesTest, KnownPoints, Snapshot, SnapshotChoice, SnapshotPart } from '../store.ts'
+import { countSlots, hasSlot, slotsIn } from '../table.ts'
 import { faultIn, readLive, readMeta, type Tables } from '../tables.ts'
-import { type SnapshotPointBytes, SnapshotWriter } from './snapshot-format.ts'
+import { sortOrders } from './live-orders.ts'
+import { type Changes, type SnapshotPointBytes, SnapshotWriter } from './snapshot-format.ts'
 
 /**
  * A snapshot of a store, which can be taken during writes.
@@ -34,6 +39,7 @@ import { type SnapshotPointBytes, SnapshotWriter } from './snapshot-format.ts'
  * Runs on the main thread, in turns of about a millisecond. One chunk and one content are in memory at a time.
  */
 export class StoreSnapshot implements Snapshot {
+  readonly #known: KnownPoints | undefined
   readonly #tables: Tables
   readonly #onClose: () => void
   readonly databaseId: string
@@ -42,9 +48,9 @@ export class StoreSnapshot implements Snapshot {
   readonly points: number
   #transaction: Transaction | undefined
 
-  constructor(tables: Tables, databaseId: string, onClose: () => void) {
+  constructor(tables: Tables, databaseId: string, onClose: () => void, known?: KnownPoints) {
+    this.#known = known
     this.#tables = tables
-    this.databaseId = databaseId
     this.#onClose = onClose
     // A transaction that is already open may be older than the hold on slots.
     this.#transaction = currentRead(tables.root)
@@ -57,6 +63,8 @@ export class StoreSnapshot implements Snapshot {
       throw error
     }
     this.points = countSlots(this.#live)
+    const { applied } = this.#meta
+    this.databaseId = applied === undefined ? databaseId : historyOf(applied, tables.files.collection)
   }
 
   get sequence(): number {
@@ -89,16 +97,30 @@ export class StoreSnapshot implements Snapshot {
     }
   }
 
-  async *chunks(part?: SnapshotPart): AsyncGenerator<Buffer> {
-    const { dimension, sequence } = this.#meta
-    const { databaseId } = this
-    const { points, partitions, matches }: SnapshotPart = part ?? { points: this.points }
-    const writer = new SnapshotWriter({ databaseId, dimension, sequence, points })
+  async *chunks({ since, part }: SnapshotChoice = {}): AsyncGenerator<Buffer> {
+    const { dimension, sequence, applied } = this.#meta
+    const { points: live, partitions, matches }: SnapshotPart = part ?? { points: this.points }
+    // Later changes are not those since a snapshot of some points.
+    const databaseId = matches === undefined ? this.databaseId : newId()
+    // A part of what nodes have can be of an earlier number than the whole: whoever asks for parts compares the whole.
+    const isLater = part === undefined ? sequence >= (since?.sequence ?? 0) : applied !== undefined
+    const isAfter = since?.databaseId === databaseId && isLater
+    const isSame = isAfter && part === undefined && since.sequence === sequence
+    const changed = isSame
+      ? nothingSince(sequence)
+      : isAfter
+        ? await this.#changedSince(since.sequence, live, partitions)
+        : undefined
+    const points = changed?.slots.length ?? live
+    const changes = changed?.changes
+    const writer = new SnapshotWriter({ databaseId, dimension, sequence, points, changes })
     yield writer.begin()
     if (dimension !== undefined && points > 0) {
       await using file = await open(this.#tables.files.rows, 'r')
       const turn = new Turn()
-      for await (const block of this.#blocks(file, dimension)) {
+      const blocks =
+        changed === undefined ? this.#blocks(file, dimension) : rowsAt(file, dimension, changed.slots)
+      for await (const block of blocks) {
         for (const row of this.#rowsOf(block, partitions)) {
           const record = this.#recordOf(row)
           if (matches?.(attributesOf(record.attributes)) ?? true) {
@@ -109,8 +131,7 @@ export class StoreSnapshot implements Snapshot {
         }
       }
     }
-    if (writer.points !== points)
-      throw this.#damaged('database', 'there are live slots beyond the recorded slot count')
+    if (writer.points !== points) throw this.#beyondSlots()
     yield* writer.end()
   }
 
@@ -119,13 +140,53 @@ export class StoreSnapshot implements Snapshot {
     let count = 0
     for (let slot = 0; slot < this.#meta.slotCount; slot += 1) {
       if (!hasSlot(this.#live, slot)) continue
-      const value = this.#tables.payloads.getBinary(slot, this.#open)
-      const record = value && splitRecord(value)
-      if (record === undefined) throw this.#damaged('database', `the payload of slot ${slot} is damaged`)
-      if (matches(attributesOf(record.attributes))) count += 1
+      if (matches(attributesOf(this.#scannedRecord(slot).attributes))) count += 1
       if (turn.isOver) await turn.next()
     }
     return count
+  }
+
+  /**
+   * Finds the slots of the points that changed after a sequence number, and what describes all points.
+   *
+   * Memory has the numbers of most points, so a fraction of the records is read. It is at the moment of the snapshot or
+   * a later one: a point that memory has in a version of that time has not changed since. The slots of others keep their
+   * records.
+   */
+  async #changedSince(
+    since: number,
+    points: number,
+    partitions: PartitionSet | undefined,
+  ): Promise<ChangedSlots> {
+    const known = points > 0 && (await this.#areChangesKnown()) ? this.#known : undefined
+    const slots: number[] = []
+    const orders = new Float64Array(points)
+    const digest = new PartitionDigest()
+    const turn = new Turn()
+    const knownId = Buffer.alloc(idBytes)
+    let [looks, count] = [0, 0]
+    for (const slot of slotsIn(this.#live)) {
+      looks += 1
+      if (looks % looksPerStep === 0 && turn.isOver) await turn.next()
+      let version = known?.isVisible(slot) ? known.versionOf(slot) : Number.POSITIVE_INFINITY
+      let order: number
+      let id: Buffer
+      if (version <= this.sequence) {
+        order = known!.orderOf(slot)
+        known!.copyId(slot, knownId, 0)
+        id = knownId
+      } else {
+        ;({ id, version, order } = this.#scannedRecord(slot))
+      }
+      if (!(partitions?.has(id[0]!) ?? true)) continue
+      if (count === points) throw this.#beyondSlots()
+      orders[count] = order
+      count += 1
+      digest.add(id, version)
+      if (version > since) slots.push(slot)
+    }
+    if (count < points) throw this.#beyondSlots()
+    return { slots, changes: { since, digest: digest.sum, orders: await sortOrders(orders) } }
   }
 
   close(): void {
@@ -173,13 +234,37 @@ export class StoreSnapshot implements Snapshot {
     const value = this.#tables.payloads.getBinary(slot, this.#open)
     const parts = value && splitRecord(value)
     if (parts?.id.equals(id)) return parts
-    const fault = value === undefined ? 'missing' : 'damaged'
-    throw this.#damaged('database', `the payload of slot ${slot} is ${fault}`)
+    throw this.#damagedPayload(slot, value)
   }
 
   get #open(): Transaction {
     if (this.#transaction === undefined) throw new DatabaseError('cancelled', 'the snapshot was closed')
     return this.#transaction
+  }
+
+  #scannedRecord(slot: number): RecordParts {
+    const value = this.#tables.payloads.getBinary(slot, this.#open)
+    const record = value && scanRecord(value)
+    if (record === undefined) throw this.#damagedPayload(slot, value)
+    return record
+  }
+
+  /** Waits until memory has all changes of the snapshot. After a failed write, it may never have them. */
+  async #areChangesKnown(): Promise<boolean> {
+    for (let tries = 0; this.#known !== undefined && tries < triesMax; tries += 1) {
+      if (this.#known.sequence >= this.sequence) return true
+      await delay(tries)
+    }
+    return false
+  }
+
+  #damagedPayload(slot: number, value: Buffer | undefined): DatabaseError {
+    const fault = value === undefined ? 'missing' : 'damaged'
+    return this.#damaged('database', `the payload of slot ${slot} is ${fault}`)
+  }
+
+  #beyondSlots(): DatabaseError {
+    return this.#damaged('database', 'there are live slots beyond the recorded slot count')
   }
 
   #damaged(file: 'database' | 'rows', fault: string): DatabaseError {
@@ -188,11 +273,48 @@ export class StoreSnapshot implements Snapshot {
   }
 }
 
-/** Rows of adjacent slots. There are fewer whole rows than slots if the file is cut off. */
+interface ChangedSlots {
+  readonly slots: readonly number[]
+  readonly changes: Changes
+}
+
+function nothingSince(since: number): ChangedSlots {
+  const changes = { since, digest: new PartitionDigest().sum, orders: new Float64Array(0) }
+  return { slots: [], changes }
+}
+
+/** Reads the rows of these slots, in blocks; adjacent ones at a time. A block is valid until the next one. */
+async function* rowsAt(file: FileHandle, dimension: number, slots: readonly number[]): AsyncGenerator<Block> {
+  const rowBytes = rowBytesOf(dimension)
+  const slotsPerRead = Math.max(1, Math.floor(blockBytes / rowBytes))
+  const bytes = Buffer.allocUnsafeSlow(slotsPerRead * rowBytes)
+  const rows = rowViews(bytes, dimension)
+  for (let from = 0; from < slots.length; from += slotsPerRead) {
+    const some = slots.slice(from, from + slotsPerRead)
+    const reads: Promise<number>[] = []
+    for (let first = 0; first < some.length; ) {
+      let end = first + 1
+      while (end < some.length && some[end] === some[end - 1]! + 1) end += 1
+      const target = bytes.subarray(first * rowBytes, end * rowBytes)
+      reads.push(readFully(file, target, rowsHeaderBytes + some[first]! * rowBytes))
+      first = end
+    }
+    const length = (await Promise.all(reads)).reduce((sum, read) => sum + read, 0)
+    // Only the last rows of the file can be cut off.
+    yield { slots: some, rows, wholeRows: Math.floor(length / rowBytes) }
+  }
+}
+
+/** Rows of some slots. There are fewer whole rows than slots if the file is cut off. */
 interface Block {
   readonly slots: readonly number[]
   readonly rows: readonly RowView[]
   readonly wholeRows: number
+}
+
+/** The id of a history that a log numbers: the same on all nodes that apply it. */
+function historyOf({ logId, base }: Applied, collection: string): string {
+  return idFromBytes(createHash('sha256').update(`${logId} ${base} ${collection}`).digest())
 }
 
 interface Row {
@@ -232,5 +354,9 @@ async function readFully(file: FileHandle, target: Buffer, position: number): Pr
   return read
 }
 
+/** Some microseconds, or a tenth of a millisecond where records are read. */
+const looksPerStep = 32
+/** Pauses of up to so many milliseconds: a second altogether. */
+const triesMax = 45
 /** Large enough for efficient reads. */
 const blockBytes = 256 * 1024
