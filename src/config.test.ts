@@ -64,6 +64,25 @@ const isOff: Expectation = {
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 const mebibyte = 1024 * 1024
 
+const endpoint: Expectation = {
+  default: undefined,
+  valid: Object.fromEntries(
+    ['http://127.0.0.1:8080/v1', 'https://api.example.org/v1/', 'http://[::1]:8080'].map((each) => [
+      each,
+      each,
+    ]),
+  ),
+  invalid: Object.fromEntries(
+    [
+      '127.0.0.1:8080',
+      'ftp://a.example',
+      'http://me:key@a.example',
+      'http://a.example?k=1',
+      'http://a.example#x',
+    ].map((each) => [each, 'is not a URL like http://127.0.0.1:8080/v1, without user, query and fragment']),
+  ),
+}
+
 const origins: Expectation = {
   default: [],
   valid: {
@@ -96,26 +115,12 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   httpApiKey: { default: undefined, ...key },
   corsOrigins: origins,
   consoleImageOrigins: origins,
-  embeddingsUrl: {
-    default: undefined,
-    valid: Object.fromEntries(
-      ['http://127.0.0.1:8080/v1', 'https://api.example.org/v1/', 'http://[::1]:8080'].map((each) => [
-        each,
-        each,
-      ]),
-    ),
-    invalid: Object.fromEntries(
-      [
-        '127.0.0.1:8080',
-        'ftp://a.example',
-        'http://me:key@a.example',
-        'http://a.example?k=1',
-        'http://a.example#x',
-      ].map((each) => [each, 'is not a URL like http://127.0.0.1:8080/v1, without user, query and fragment']),
-    ),
-  },
+  embeddingsUrl: endpoint,
   embeddingsModel: { default: undefined, valid: { 'all-MiniLM-L6-v2': 'all-MiniLM-L6-v2' }, ...text },
   embeddingsApiKey: { default: undefined, ...key },
+  rerankUrl: endpoint,
+  rerankModel: { default: undefined, valid: { 'jina-reranker-v2': 'jina-reranker-v2' }, ...text },
+  rerankApiKey: { default: undefined, ...key },
   maxLimit: numbers(16_384, 1, 1_000_000),
   maxRequestBytes: sizes(64 * mebibyte, 1024, 1024 * mebibyte),
   maxBufferedBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),

@@ -50,25 +50,40 @@ export function readConfig(
   return Object.freeze({ ...limits, ...values, searchThreads: threads, indexThreads: Math.min(threads, 64) })
 }
 
+interface Endpoint {
+  readonly url: string
+  readonly model: string
+  readonly apiKey: string | undefined
+}
+
 /**
  * The endpoint that embeds texts; undefined: texts are not embedded.
  *
  * @throws ConfigError if its settings do not fit together
  */
-export function embeddingEndpoint({
-  embeddingsUrl: url,
-  embeddingsModel: model,
-  embeddingsApiKey: apiKey,
-}: Config):
-  | { readonly url: string; readonly model: string; readonly apiKey: string | undefined }
-  | undefined {
+export function embeddingEndpoint(config: Config): Endpoint | undefined {
+  const { embeddingsUrl, embeddingsModel, embeddingsApiKey } = config
+  const given = [embeddingsUrl, embeddingsModel, embeddingsApiKey] as const
+  return endpointOf('EMBEDDINGS', given, 'no text can be embedded')
+}
+
+/** The endpoint that reranks, as `embeddingEndpoint`. */
+export function rerankEndpoint({ rerankUrl, rerankModel, rerankApiKey }: Config): Endpoint | undefined {
+  return endpointOf('RERANK', [rerankUrl, rerankModel, rerankApiKey], 'nothing can be reranked')
+}
+
+function endpointOf(
+  prefix: string,
+  [url, model, apiKey]: readonly (string | undefined)[],
+  without: string,
+): Endpoint | undefined {
   if (url !== undefined) {
     if (model !== undefined) return { url, model, apiKey }
-    throw new ConfigError('EMBEDDINGS_MODEL is missing: EMBEDDINGS_URL needs it')
+    throw new ConfigError(`${prefix}_MODEL is missing: ${prefix}_URL needs it`)
   }
   if (model === undefined && apiKey === undefined) return undefined
-  const alone = model === undefined ? 'EMBEDDINGS_API_KEY' : 'EMBEDDINGS_MODEL'
-  throw new ConfigError(`${alone} is set, but EMBEDDINGS_URL is not: no text can be embedded`)
+  const alone = model === undefined ? `${prefix}_API_KEY` : `${prefix}_MODEL`
+  throw new ConfigError(`${alone} is set, but ${prefix}_URL is not: ${without}`)
 }
 
 /** Whether HTTP requires no key. */

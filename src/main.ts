@@ -19,9 +19,12 @@ import {
   changedSettings,
   describedSettings,
   embeddingEndpoint,
+  rerankEndpoint,
   type SettingSources,
 } from './config.ts'
-import { Embedder, embeddingCounters, outageLog, registerEmbeddings } from './embeddings/embedder.ts'
+import { Embedder, registerEmbeddings, textCounter } from './embeddings/embedder.ts'
+import { requestCounters } from './embeddings/endpoint.ts'
+import { Reranker } from './embeddings/reranker.ts'
 import { ApiKeys } from './service/api-keys.ts'
 import { clusterOf } from './service/cluster.ts'
 import { mainIndexDirectory } from './service/stored-data.ts'
@@ -70,6 +73,7 @@ export async function startService(
   const { node } = process.versions
   keepTicksFast()
   embeddingEndpoint(config)
+  rerankEndpoint(config)
   logger.info({ version: version(), node, settings: changedSettings(config) }, 'vicinal starts')
   const closers: Closer[] = []
   const close = async (): Promise<void> => {
@@ -152,10 +156,14 @@ async function assemble(
     bodies,
     state: new SharedState(),
     embeddings: createEmbedder(config, metrics, logger),
+    reranker: createReranker(config, metrics, logger),
     cluster,
     readers: engine.readers,
   }
-  closers.push(async () => parts.embeddings?.close())
+  closers.push(async () => {
+    parts.embeddings?.close()
+    parts.reranker?.close()
+  })
   registerSystem(metrics, { ...config, simd: engine.kernelVariant, writesBlocked: () => writesBlocked })
   registerTransports(metrics, { ...parts, threads: () => transports?.threads ?? 0 })
   const opened = await openTransports(parts, closers)
@@ -261,6 +269,7 @@ interface TransportParts {
   readonly refusedKeys: RefusedKeys
   readonly readiness: () => readonly string[]
   readonly embeddings: Embedder | undefined
+  readonly reranker: Reranker | undefined
   readonly cluster: ClusterService | undefined
   readonly threads: ThreadCounts
   readonly readers: Readers
@@ -271,7 +280,7 @@ interface TransportParts {
 
 /** Opens both transports, and registers one closer that drains them. */
 async function openTransports(parts: TransportParts, closers: Closer[]): Promise<Transports> {
-  const { config, collections, embeddings, cluster } = parts
+  const { config, collections, embeddings, reranker, cluster } = parts
   const context: ApiContext = {
     get database() {
       const { main } = collections()
@@ -283,6 +292,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
     },
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
     embeddings,
+    reranker,
     cluster,
     clusterControl: cluster,
     slowRequests: new SlowRequests({ ...config, plansOf: (name) => plansIn(context, name) }),
@@ -332,15 +342,10 @@ function createEmbedder(config: Config, metrics: ServiceMetrics, logger: Logger)
   const endpoint = embeddingEndpoint(config)
   if (endpoint === undefined) return undefined
   const { host } = new URL(endpoint.url)
-  const counters = embeddingCounters(metrics)
-  const noteOutcome = outageLog(logger, host)
   const embedder = new Embedder({
     ...endpoint,
-    onTexts: counters.onTexts,
-    onRequest(outcome, seconds) {
-      counters.onRequest(outcome, seconds)
-      noteOutcome(outcome)
-    },
+    onTexts: textCounter(metrics),
+    onRequest: requestCounters(metrics, logger, { kind: 'embedding', name: 'embedding', host }),
     timeoutMs: config.embeddingsTimeoutMs,
     batchSize: config.embeddingsBatchSize,
     maxRequests: config.embeddingsMaxRequests,
@@ -350,6 +355,19 @@ function createEmbedder(config: Config, metrics: ServiceMetrics, logger: Logger)
   })
   registerEmbeddings(metrics, embedder, host)
   return embedder
+}
+
+/** Creates the reranker; undefined unless RERANK_URL is set. */
+function createReranker(config: Config, metrics: ServiceMetrics, logger: Logger): Reranker | undefined {
+  const endpoint = rerankEndpoint(config)
+  if (endpoint === undefined) return undefined
+  const { host } = new URL(endpoint.url)
+  return new Reranker({
+    ...endpoint,
+    onRequest: requestCounters(metrics, logger, { kind: 'rerank', name: 'reranking', host }),
+    timeoutMs: config.rerankTimeoutMs,
+    maxRequests: config.rerankMaxRequests,
+  })
 }
 
 /** Time to write the index to disk, however long the running requests took to end. */

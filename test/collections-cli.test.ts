@@ -10,7 +10,9 @@ import { assertEnded, type Ended, run, ServerProcess, temporaryDirectory } from 
 const key = 'a-key-for-tests'
 
 function linesOf(contents: readonly string[]): string {
-  return contents.map((content, index) => `${JSON.stringify({ vector: [index, 1], content })}\n`).join('')
+  return contents
+    .map((content, n) => `${JSON.stringify({ vector: [n, 1], content, attributes: { n } })}\n`)
+    .join('')
 }
 
 describe('vicinal with collections', () => {
@@ -66,6 +68,20 @@ describe('vicinal with collections', () => {
       assert.equal(found.stdout.trim().split('\n').length, 3)
       const both = await vicinal('query', ...target, '--words', 'dough', '--vector', '2,1', '--limit', '1')
       assert.match(both.stdout, /sour dough bread/, both.stderr)
+      const boost = '{"filter":{"content":{"$match":"rye"}},"weight":1}'
+      const shape = ['--boost', boost, '--group-by', 'n', '--group-size', '2', '--diversity', '0']
+      const shaped = await vicinal('query', ...target, '--words', 'bread flour', ...shape, '--json')
+      assert.match(
+        shaped.stdout,
+        /^\{"id":"[^"]+","score":\S+"group":\d,"payload":.*rye flour/,
+        shaped.stderr,
+      )
+      const ids = [...shaped.stdout.matchAll(/"id":"([^"]+)"/g)].map(([, id]) => id!)
+      const like = ['--like', ids[0]!, ids[1]!, '--unlike', ids[2]!, '--metric', 'Euclidean']
+      const near = await vicinal('query', ...target, ...like)
+      assert.deepEqual([near.code, near.stdout], [0, ''], near.stderr)
+      const alone = await vicinal('query', ...target, '--words', 'x', '--group-size', '2')
+      assert.match(alone.stderr, /--group-size needs --group-by/)
     }
     const wrong = await overHttp('import', input, ...target, '--words-paths', 'content=x', '--again')
     assert.match(wrong.stderr, /--words-paths content=x: a path and perhaps a weight above 0/)

@@ -15,13 +15,20 @@ const page = readFileSync(join(import.meta.dirname, '../docs/metrics.md'), 'utf8
 async function served(): Promise<Map<string, { readonly type: string; readonly labels: Set<string> }>> {
   const found = new Map<string, { readonly type: string; readonly labels: Set<string> }>()
   await using endpoint = await startEmbeddingServer()
-  await using service = await startTestService({ EMBEDDINGS_URL: endpoint.url, EMBEDDINGS_MODEL: 'letters' })
+  await using service = await startTestService({
+    EMBEDDINGS_URL: endpoint.url,
+    EMBEDDINGS_MODEL: 'letters',
+    RERANK_URL: endpoint.url,
+    RERANK_MODEL: 'letters',
+  })
   const point = { payload: { content_type: 'Text', content: 'x' } }
   const headers = { 'content-type': 'application/json' }
   await fetch(`${service.httpUrl}/collections/docs`, { method: 'PUT' })
   for (const path of ['/points', '/collections/docs/points']) {
     await fetch(service.httpUrl + path, { method: 'POST', headers, body: JSON.stringify(point) })
   }
+  const query = { text: 'x', similarity: 'Cosine', limit: 1, rerank: 1 }
+  await fetch(`${service.httpUrl}/points/search`, { method: 'POST', headers, body: JSON.stringify(query) })
   const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
   for (const [, name, type] of text.matchAll(/^# TYPE (vicinal_\S+) (\S+)$/gm)) {
     const labels = found.get(name!)?.labels ?? new Set<string>()

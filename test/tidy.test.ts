@@ -23,7 +23,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   cluster: ['base', 'storage', 'points', 'search', 'write', 'collections', 'messages'],
   embeddings: ['base'],
-  api: ['base', 'points', 'embeddings'],
+  api: ['base', 'kernels', 'points', 'embeddings'],
   messages: ['base', 'api'],
   server: ['base', 'kernels', 'api', 'messages'],
   client: ['base', 'api', 'messages'],

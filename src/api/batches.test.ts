@@ -9,7 +9,8 @@ import type { Inserted } from '../points/database.ts'
 import { type ApiContext, type Call, type Database, httpFields } from './call.ts'
 import { insertVectorsBatch } from './insert-points.ts'
 import { searchPointsBatch } from './search-points.ts'
-import type { PointInput, SearchInput } from './validation.ts'
+import type { SearchInput } from './search-query.ts'
+import type { PointInput } from './validation.ts'
 
 /** Batches so large that they yield to other calls, and what those calls can do meanwhile. */
 

@@ -4,6 +4,7 @@ import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/request-headers.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import type { Embeddings } from '../embeddings/embedder.ts'
+import type { Reranking } from '../embeddings/reranker.ts'
 import type {
   CollectionStats,
   Collections,
@@ -79,6 +80,8 @@ export interface ApiContext {
   readonly limits: Limits
   /** Undefined unless EMBEDDINGS_URL is set. */
   readonly embeddings?: Embeddings | undefined
+  /** Undefined unless RERANK_URL is set. */
+  readonly reranker?: Reranking | undefined
   /** Undefined on a single node. */
   readonly cluster?: ClusterReads | undefined
   readonly clusterControl?: ClusterControl | undefined

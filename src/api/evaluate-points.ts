@@ -17,16 +17,15 @@ import {
 } from '../base/relevance.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import { type ApiContext, type Call, collectionNameOf } from './call.ts'
+import { checkQuery, type SearchInput } from './search-query.ts'
 import { embedTexts, type PlacedText, textOfQuery } from './texts.ts'
 import {
   checkBetween,
   checkEf,
   checkEnum,
   checkId,
-  checkQuery,
   checkWhole,
   type IntegerInput,
-  type SearchInput,
   shown,
 } from './validation.ts'
 
@@ -103,7 +102,7 @@ async function judgedQueries(
   { judgements = [], k = kDefault, similarity, balance, ef, filter }: EvaluatePointsInput,
   { fields, signal }: Call,
 ): Promise<Judged[]> {
-  const { database, limits, embeddings } = context
+  const { limits, embeddings } = context
   const limit = checkWhole(k, 'k', { min: 1, max: Math.min(kMax, limits.maxLimit) })
   if (balance !== undefined) checkBetween(balance, 'balance', 0, 1)
   if (ef !== undefined) checkEf(ef, 'ef')
@@ -122,13 +121,7 @@ async function judgedQueries(
     if ((vector ?? text) !== undefined)
       metric ??= checkEnum<Metric>(similarity, distanceMetrics, 'similarity')
     const own = { words, vector, text, similarity: metric, limit, ef, filter }
-    const query = checkQuery(
-      isHybridQuery ? { ...own, balance } : own,
-      database.dimension,
-      limits,
-      path,
-      fields,
-    )
+    const query = checkQuery(isHybridQuery ? { ...own, balance } : own, context, path, fields)
     judged.push({ query, grades: checkGrades(relevant, `${path}relevant`) })
   }
   const vectors = await embedTexts(context, texts, signal)

@@ -66,9 +66,9 @@ function denied({ name }: ApiKey, what: string): DatabaseError {
 /** Returns the context as callers with a key may use it. */
 export function contextFor(context: ApiContext, key: ApiKey | undefined): ApiContext {
   if (key === undefined || !isRestricted(key)) return context
-  const { limits, embeddings, cluster, clusterControl, slowRequests, settings, elsewhere } = context
+  const { limits, embeddings, reranker, cluster, clusterControl, slowRequests, settings, elsewhere } = context
   return {
-    ...{ limits, embeddings, cluster, clusterControl, slowRequests, settings, elsewhere },
+    ...{ limits, embeddings, reranker, cluster, clusterControl, slowRequests, settings, elsewhere },
     get database() {
       if (!mayUse(key, defaultCollection)) throw noCollection(key, defaultCollection)
       return databaseFor(context.database, key)

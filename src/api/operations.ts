@@ -70,7 +70,8 @@ import {
   searchPoints,
   searchPointsBatch,
 } from './search-points.ts'
-import type { PointInput, SearchInput } from './validation.ts'
+import type { SearchInput } from './search-query.ts'
+import type { PointInput } from './validation.ts'
 
 /** One operation, which every transport offers under its own spelling. */
 export type Operation<Input, Output> = (context: ApiContext, input: Input, call: Call) => Promise<Output>

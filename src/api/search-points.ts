@@ -1,9 +1,13 @@
 import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
-import type { SearchQuery, SearchResults } from '../base/point.ts'
+import { idBytes } from '../base/ids.ts'
+import { joinResults, type SearchResults } from '../base/point.ts'
+import type { ShapedQuery } from './answer-shape.ts'
 import type { ApiContext, Call } from './call.ts'
+import { checkQuery, type SearchInput } from './search-query.ts'
+import { searchShaped } from './shaped-search.ts'
 import { embedText, embedTexts, type PlacedText, textOfQuery } from './texts.ts'
-import { type BatchItems, checkBatch, checkQuery, recheckDimension, type SearchInput } from './validation.ts'
+import { type BatchItems, checkBatch, recheckDimension } from './validation.ts'
 
 export interface SearchPointsBatchInput {
   readonly queries?: BatchItems<SearchInput> | undefined
@@ -18,22 +22,57 @@ export async function searchPointsBatch(
   input: SearchPointsBatchInput,
   call: Call,
 ): Promise<SearchAnswer> {
-  const { database, limits, embeddings } = context
+  const { database, embeddings } = context
   const { dimension } = database
   const { fields } = call
   const texts: QueryText[] = []
   let at = 0
-  const check = (item: SearchInput, path: string): SearchQuery => {
+  const check = (item: SearchInput, path: string): ShapedQuery => {
     const text = textOfQuery(item, embeddings, path, fields)
     if (text !== undefined) texts.push({ at, text, path: `${path}text` })
     at += 1
-    return checkQuery(item, dimension, limits, path, fields)
+    return checkQuery(item, context, path, fields)
   }
   const queries = await checkBatch(input.queries, 'queries', check, call.signal)
   await embedQueries(context, queries, texts, call)
   const pathOf = (index: number): string => `queries[${index}].${fields.queryVector}`
   recheckDimension(queries, dimension, database.dimension, pathOf)
-  return { queries, results: queries.length === 0 ? nothing : await database.search(queries, call) }
+  return { queries, results: queries.length === 0 ? nothing : await searchAll(context, queries, call) }
+}
+
+/** Answers queries together, except for those that shape their answer. */
+async function searchAll(
+  context: ApiContext,
+  queries: readonly ShapedQuery[],
+  call: Call,
+): Promise<SearchResults> {
+  const plain = queries.filter(({ shape }) => shape === undefined)
+  if (plain.length === queries.length) return await context.database.search(queries, call)
+  const lists: SearchResults[] = []
+  const results = plain.length === 0 ? nothing : await context.database.search(plain, call)
+  let at = 0
+  for (const query of queries) {
+    if (query.shape === undefined) lists.push(listOf(results, at++))
+    else lists.push(await searchShaped(context, query, call))
+  }
+  return joinResults(lists)
+}
+
+/** Returns one list of several. */
+function listOf(
+  { ids, distances, sequences, details, profiles, plans, nextCursors }: SearchResults,
+  list: number,
+): SearchResults {
+  const [start, end] = [ids.startOf(list), ids.endOf(list)]
+  return {
+    ids: new IdLists(ids.bytes.subarray(start * idBytes, end * idBytes), [end - start]),
+    distances: distances.subarray(start, end),
+    sequences: sequences.subarray(start, end),
+    details: [details[list]],
+    profiles: [profiles[list]],
+    plans: [plans[list]],
+    ...(nextCursors !== undefined && { nextCursors: [nextCursors[list]] }),
+  }
 }
 
 /** `at` is the index of the text's query. */
@@ -42,7 +81,7 @@ type QueryText = PlacedText & { readonly at: number }
 /** Embeds the texts and puts their vectors into their queries. */
 async function embedQueries(
   context: ApiContext,
-  queries: SearchQuery[],
+  queries: ShapedQuery[],
   texts: readonly QueryText[],
   { signal }: Call,
 ): Promise<void> {
@@ -72,23 +111,23 @@ export async function searchPoints(
   input: SearchInput,
   call: Call,
 ): Promise<SearchAnswer> {
-  const { database, limits, embeddings } = context
-  const text = textOfQuery(input, embeddings, '', call.fields)
-  const query = checkQuery(input, database.dimension, limits, '', call.fields)
+  const text = textOfQuery(input, context.embeddings, '', call.fields)
+  const query = checkQuery(input, context, '', call.fields)
   const queries =
     text === undefined ? [query] : [{ ...query, vector: await embedText(context, text, 'text', call.signal) }]
-  return { queries, results: await database.search(queries, call) }
+  return { queries, results: await searchAll(context, queries, call) }
 }
 
 /** The results of searches with their queries, which determine the parts of the results that the answer has. */
 export interface SearchAnswer {
-  readonly queries: readonly SearchQuery[]
+  readonly queries: readonly ShapedQuery[]
   readonly results: SearchResults
 }
 
 /** Whether the answer has more than ids. */
 export function hasDetails({ queries }: SearchAnswer): boolean {
   return queries.some(
-    ({ include, profile, cursor }) => include !== undefined || profile === true || cursor !== undefined,
+    ({ include, profile, cursor, shape }) =>
+      include !== undefined || profile === true || cursor !== undefined || shape?.groupBy !== undefined,
   )
 }

@@ -1,25 +1,19 @@
 import { checkPath } from '../base/attribute-checks.ts'
 import { type Attributes, attributeLimits } from '../base/attributes.ts'
 import { cancellation, DatabaseError, invalid, wrongDimension } from '../base/errors.ts'
-import type { Filter } from '../base/filter.ts'
 import {
   type ContentType,
   conflictRules,
   contentTypes,
   dimensionMax,
-  distanceMetrics,
   type Include,
   isUuid,
-  type Metric,
   type NewPoint,
   type OnConflict,
   type Payload,
-  pinnedHitsMax,
-  type SearchQuery,
   ttlSecondsMax,
 } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
-import type { FieldNames, Limits } from './call.ts'
 
 /**
  * The only place that turns the caller's input into checked domain values. Transports decode bytes into these inputs,
@@ -34,26 +28,6 @@ export interface PointInput {
   /** If absent, the database assigns one. */
   readonly id?: string | undefined
   readonly onConflict?: EnumInput | undefined
-}
-
-/** A search near `vector`, near the stored point `id`, or near the embedding of `text`. */
-export interface SearchInput {
-  readonly vector?: Float32Array | undefined
-  readonly text?: string | undefined
-  readonly id?: string | undefined
-  readonly similarity?: EnumInput | undefined
-  readonly limit?: IntegerInput | undefined
-  readonly ef?: IntegerInput | undefined
-  /** Checked by the transport's reader. */
-  readonly filter?: Filter | undefined
-  readonly exact?: boolean | undefined
-  readonly maxDistance?: number | undefined
-  readonly include?: IncludeInput | undefined
-  readonly profile?: boolean | undefined
-  /** true: those of `text`. */
-  readonly words?: string | boolean | undefined
-  readonly balance?: number | undefined
-  readonly cursor?: string | undefined
 }
 
 /**
@@ -85,128 +59,6 @@ function checkPointWith(vector: Float32Array, input: PointInput, path: string, n
     ...(onConflict === undefined
       ? {}
       : { onConflict: checkEnum<OnConflict>(onConflict, conflictRules, `${path}on_conflict`) }),
-  }
-}
-
-/**
- * Checks a query. If it has a text, which `textOfQuery` has checked, its vector is `unembedded`.
- *
- * @param path of the query in the request: '' or like `queries[3].`
- * @param fields the transport's names
- */
-export function checkQuery(
-  input: SearchInput,
-  dimension: number | undefined,
-  limits: Limits,
-  path: string,
-  fields: FieldNames,
-): SearchQuery {
-  const isWordsAlone = hasWordsAlone(input)
-  const vector = isWordsAlone ? noVector : checkTarget(input, dimension, path, fields)
-  const metric = isWordsAlone
-    ? 'Cosine'
-    : checkEnum<Metric>(input.similarity, distanceMetrics, `${path}similarity`)
-  const limit = checkLimit(input.limit, limits.maxLimit, `${path}limit`)
-  const ef = Math.max(checkEf(input.ef, `${path}ef`) || limits.hnswEf, limit)
-  const query = { vector, metric, limit, ef }
-  const more = asksForMore(input) ? { ...query, ...checkExtras(input, path) } : query
-  return asksForWords(input) ? { ...more, ...checkWords(input, limit, path) } : more
-}
-
-/** Whether a query has words, and nothing to search near. */
-function hasWordsAlone({ vector, id, text, words }: SearchInput): boolean {
-  return (
-    words !== undefined && words !== false && vector === undefined && id === undefined && text === undefined
-  )
-}
-
-/** The vector of a query for words alone. */
-export const noVector: Float32Array = new Float32Array(0)
-
-function asksForWords({ words, balance, cursor, include }: SearchInput): boolean {
-  return (
-    (words !== undefined && words !== false) ||
-    balance !== undefined ||
-    cursor !== undefined ||
-    include?.scores === true ||
-    include?.highlight === true
-  )
-}
-
-function checkWords(input: SearchInput, limit: number, path: string): Pick<SearchQuery, 'words' | 'cursor'> {
-  const { words, text: same, balance, cursor, include, maxDistance } = input
-  if (words === undefined || words === false) {
-    const field = balance === undefined ? (cursor === undefined ? 'include' : 'cursor') : 'balance'
-    const detail = field === 'include' ? (include?.scores === true ? '.scores' : '.highlight') : ''
-    throw invalid(`${path}${field}${detail} is given, it needs ${path}words`)
-  }
-  if (words === true && same === undefined) throw invalid(`${path}words is true, it needs ${path}text`)
-  const text = words === true ? same! : words
-  if (!/[\p{L}\p{N}]/u.test(text)) throw invalid(`${path}words has no word: it needs letters or digits`)
-  if (text.length > queryTextMax) {
-    throw invalid(`${path}words has ${text.length} characters, the maximum is ${queryTextMax}`)
-  }
-  if (cursor !== undefined && limit > pinnedHitsMax) {
-    throw invalid(`${path}limit is ${limit}, with ${path}cursor it must be at most ${pinnedHitsMax}`)
-  }
-  if (hasWordsAlone(input)) {
-    for (const [field, isGiven] of [
-      ['balance', balance !== undefined],
-      ['max_distance', maxDistance !== undefined],
-      ['include.distance', include?.distance === true],
-    ] as const) {
-      if (isGiven) throw invalid(`${path}${field} is given, it needs a vector beside ${path}words`)
-    }
-    return { words: { text, balance: 0 }, cursor }
-  }
-  const share = balance === undefined ? 0.5 : checkBetween(balance, `${path}balance`, 0, 1)
-  return { words: { text, balance: share }, cursor }
-}
-
-/** Its words are looked up one by one. */
-const queryTextMax = 10_000
-
-/** Checks what to search near. */
-function checkTarget(
-  input: SearchInput,
-  dimension: number | undefined,
-  path: string,
-  fields: FieldNames,
-): Float32Array | string {
-  if (input.text !== undefined) return unembedded
-  if (input.id !== undefined) return checkNear(input, path, fields)
-  return checkVector(input.vector, dimension, `${path}${fields.queryVector}`)
-}
-
-/** Checks the id of the stored point to search near. */
-function checkNear({ vector, id }: SearchInput, path: string, { queryVector, nearId }: FieldNames): string {
-  if (vector === undefined) return checkId(id, `${path}${nearId}`)
-  throw invalid(`${path}${queryVector} and ${path}${nearId} are both given: a query has one of them`)
-}
-
-function asksForMore({ filter, exact, maxDistance, include, profile }: SearchInput): boolean {
-  return (
-    filter !== undefined ||
-    exact !== undefined ||
-    maxDistance !== undefined ||
-    include !== undefined ||
-    profile !== undefined
-  )
-}
-
-function checkExtras(
-  { filter, exact, maxDistance, include, profile }: SearchInput,
-  path: string,
-): Pick<SearchQuery, 'filter' | 'exact' | 'maxDistance' | 'include' | 'profile'> {
-  if (maxDistance !== undefined && !(maxDistance >= 0 && maxDistance < Number.POSITIVE_INFINITY)) {
-    throw invalid(`${path}max_distance is ${maxDistance}, it must be a finite number, 0 or greater`)
-  }
-  return {
-    filter,
-    exact,
-    maxDistance,
-    include: include === undefined ? undefined : checkInclude(include, `${path}include`),
-    profile,
   }
 }
 
@@ -450,6 +302,9 @@ export const pathsMax: number = attributeLimits.paths
 export function tooManyPaths(path: string): DatabaseError {
   return invalid(`${path} has more than ${pathsMax} paths`)
 }
+
+/** The vector of a query for words alone. */
+export const noVector: Float32Array = new Float32Array(0)
 
 /** The vector of a point or query whose text is not embedded yet. */
 export const unembedded: Float32Array = new Float32Array(0)

@@ -5,6 +5,7 @@ import {
   formatDateTime,
   GeoPoint,
   parseDateTime,
+  type Scalar,
 } from './attributes.ts'
 
 /**
@@ -54,6 +55,21 @@ export const wholeMax: number = 2 ** 53
 
 export function isList(value: AttributeValue): value is readonly AttributeValue[] {
   return Array.isArray(value)
+}
+
+/** Returns the single values at a path, which also leads through lists and through maps in lists. */
+export function scalarsAt(attributes: Attributes | undefined, path: string): readonly Scalar[] {
+  const scalars: Scalar[] = []
+  const names = path.split('.')
+  const walk = (value: AttributeValue | undefined, depth: number): void => {
+    if (value === undefined) return
+    if (isList(value)) for (const each of value) walk(each, depth)
+    else if (depth < names.length) {
+      if (isMap(value)) walk(value.get(names[depth]!), depth + 1)
+    } else if (!isMap(value)) scalars.push(value)
+  }
+  walk(attributes, 0)
+  return scalars
 }
 
 export function isMap(value: AttributeValue | undefined): value is Attributes {

@@ -19,6 +19,7 @@ export type Reason =
   | 'not_ready'
   | 'shutting_down'
   | 'embeddings_unavailable'
+  | 'rerank_unavailable'
   | 'disk_full'
   | 'memory_full'
   | 'files_exhausted'
@@ -50,6 +51,7 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   not_ready: { grpc: 14, http: 503 },
   shutting_down: { grpc: 14, http: 503 },
   embeddings_unavailable: { grpc: 14, http: 503 },
+  rerank_unavailable: { grpc: 14, http: 503 },
   disk_full: { grpc: 8, http: 507 },
   memory_full: { grpc: 8, http: 507 },
   files_exhausted: { grpc: 8, http: 507 },

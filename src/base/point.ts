@@ -1,7 +1,7 @@
 import { isList, isMap } from './attribute-json.ts'
-import type { Attributes, AttributeValue } from './attributes.ts'
+import type { Attributes, AttributeValue, Scalar } from './attributes.ts'
 import type { Filter } from './filter.ts'
-import type { IdLists } from './id-lists.ts'
+import { IdLists } from './id-lists.ts'
 
 /** The metrics that a query can choose. A metric's position is its number in `vectordb.Similarity`. */
 export const distanceMetrics = ['Euclidean', 'Manhattan', 'Hamming', 'Cosine'] as const
@@ -26,6 +26,9 @@ export const ttlSecondsMax = 3_155_760_000
 
 /** All pages of a search by words show at most this many hits, the best. */
 export const pinnedHitsMax = 1000
+
+/** What a search does if the reranking endpoint fails. A rule's position is its number in `vectordb.OnRerankError`. */
+export const onErrorRules = ['fail', 'skip'] as const
 
 /** The data that is stored with a vector. */
 export interface Payload {
@@ -148,8 +151,22 @@ export function valueBytes(value: AttributeValue): number {
   return bytes
 }
 
+/** Returns about how many bytes details take until they are sent. */
+export function detailBytes({ payload, vector }: HitDetails): number {
+  const ofPayload = payload === undefined ? 0 : payloadBytes(payload)
+  return detailOverheadBytes + ofPayload + (vector?.byteLength ?? 0)
+}
+
+/** The overhead of the objects, as V8 allocates them. */
+const detailOverheadBytes = 128
+
 /** The head of a string or an object as V8 allocates it, with its entry in a map. */
 const valueOverheadBytes = 40
+
+/** How near a hit is to its query's vector: 0 or more, and larger is nearer. @param distance in units of the metric */
+export function nearness(metric: Metric, distance: number): number {
+  return metric === 'Cosine' ? Math.max(0, 2 - distance) : 1 / (1 + distance)
+}
 
 /** How a query was answered. */
 export interface Profile {
@@ -172,6 +189,15 @@ export interface Profile {
   readonly searchUs: number
   /** Recall of this plan when it was last measured; undefined if it was not. */
   readonly recallEstimate?: number | undefined
+  /** Of a query with a ranking, in their order. */
+  readonly steps?: readonly ProfileStep[] | undefined
+}
+
+/** One step of a search, with the number of points that it left. */
+export interface ProfileStep {
+  readonly step: string
+  readonly points: number
+  readonly us: number
 }
 
 /**
@@ -192,6 +218,41 @@ export interface SearchResults {
   readonly plans: readonly (SearchPlan | undefined)[]
   /** By query; absent if none has pages. */
   readonly nextCursors?: readonly (string | undefined)[] | undefined
+  /** By query; absent if none has groups. */
+  readonly groups?: readonly (readonly HitGroup[] | undefined)[] | undefined
+}
+
+/** Points with one value at a path: as many of the hits, after those of the groups before it. */
+export interface HitGroup {
+  readonly value: Scalar
+  readonly count: number
+}
+
+/** Joins the results of queries that were answered separately. */
+export function joinResults(lists: readonly SearchResults[]): SearchResults {
+  const concat = (columns: readonly Float64Array[]): Float64Array => {
+    const joined = new Float64Array(columns.reduce((sum, { length }) => sum + length, 0))
+    let at = 0
+    for (const column of columns) {
+      joined.set(column, at)
+      at += column.length
+    }
+    return joined
+  }
+  return {
+    ids: IdLists.joined(lists.map(({ ids }) => ids)),
+    distances: concat(lists.map(({ distances }) => distances)),
+    sequences: concat(lists.map(({ sequences }) => sequences)),
+    details: lists.flatMap(({ details }) => details),
+    profiles: lists.flatMap(({ profiles }) => profiles),
+    plans: lists.flatMap(({ plans }) => plans),
+    ...(lists.some(({ nextCursors }) => nextCursors !== undefined) && {
+      nextCursors: lists.flatMap(({ nextCursors, ids }) => nextCursors ?? ids.ends.map(() => undefined)),
+    }),
+    ...(lists.some(({ groups }) => groups !== undefined) && {
+      groups: lists.flatMap(({ groups, ids }) => groups ?? ids.ends.map(() => undefined)),
+    }),
+  }
 }
 
 /** How a query was searched, in words. */
@@ -211,6 +272,8 @@ export interface HitFigures {
   readonly score?: number
   /** The BM25 score of the words. */
   readonly words?: number
+  /** What the reranking endpoint says, as it is. */
+  readonly rerank?: number
   readonly highlight?: readonly Highlight[]
 }
 

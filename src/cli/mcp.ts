@@ -24,7 +24,7 @@ import {
 } from '../client/values.ts'
 import { type Environment, stopSignal } from './arguments.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'
-import { lineOf } from './points.ts'
+import { boostOf, lineOf } from './points.ts'
 
 export interface McpOptions extends ConnectionOptions {
   readonly write?: boolean
@@ -120,6 +120,27 @@ function addReading(server: McpServer, client: VectorClient): void {
         id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
         words: z.string().optional().describe('words to find, alone or together with one of the above'),
         balance: z.number().min(0).max(1).optional().describe('what the vector counts beside the words'),
+        like: z
+          .array(z.uuid())
+          .optional()
+          .describe('stored points to search near, with or without the above'),
+        unlike: z.array(z.uuid()).optional().describe('stored points to stay away from'),
+        boost: z
+          .array(z.record(z.string(), z.unknown()))
+          .optional()
+          .describe(
+            'raises scores: {"filter": {...}, "weight": 0.1} or {"recent": {"path": "at", "half_life": "14d"}, "weight": 0.2}',
+          ),
+        diversity: z.number().min(0).max(1).optional().describe('how much unlike results come first'),
+        group_by: z
+          .object({ path: z.string(), size: z.number().int().optional() })
+          .optional()
+          .describe('limit groups, each of up to size points with the same value at the path'),
+        rerank: z
+          .number()
+          .int()
+          .optional()
+          .describe('how many of the best a model ranks anew, at least limit'),
         metric: z.enum(distanceMetrics).default('Cosine').describe('how distance is measured'),
         limit: z.number().int().min(1).max(1000).default(10),
         filter,
@@ -127,14 +148,25 @@ function addReading(server: McpServer, client: VectorClient): void {
       }),
       annotations: readOnly,
     },
-    ({ collection, text, vector, id, words, balance, metric, limit, filter, max_distance: maxDistance }) =>
+    ({ collection, text, vector, id, words, like, max_distance: maxDistance, ...more }) =>
       answer(async () => {
-        const hasVector = (text ?? vector ?? id) !== undefined
-        const include = { distance: hasVector, payload: true, scores: words !== undefined }
-        const near = { text, vector, id, metric, maxDistance }
-        const query = { ...near, words, balance, limit, filter: filterOf(filter), include }
-        const { hits } = await pointsOf(client, collection).searchHits(query)
-        return linesOf(hits.map(lineOf))
+        const { filter, boost, group_by: groupBy, ...same } = more
+        const hasVector = (text ?? vector ?? id ?? like) !== undefined
+        const include = {
+          distance: hasVector,
+          payload: true,
+          scores: (words ?? boost ?? more.rerank) !== undefined,
+        }
+        const near = { text, vector, id, like, words, maxDistance }
+        const boosts = boost?.map((each) => boostOf(describedIn(each) as object))
+        const shape = { boost: boosts, groupBy, filter: filterOf(filter), include }
+        const { hits, groups } = await pointsOf(client, collection).searchHits({ ...near, ...same, ...shape })
+        if (groups === undefined) return linesOf(hits.map(lineOf))
+        const shown = groups.map(({ value, hits: members }) => [
+          JSON.stringify({ group: attributeJson(value) }),
+          ...members.map(lineOf),
+        ])
+        return linesOf(shown.flat())
       }),
   )
   server.registerTool(

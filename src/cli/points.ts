@@ -3,7 +3,16 @@ import { type Command, Option } from 'commander'
 import { jsonNumbers } from '../base/attribute-json.ts'
 import { dateTimeWords, parseDateTime } from '../base/attributes.ts'
 import { type ContentType, contentTypes, type Metric } from '../base/point.ts'
-import type { Changed, Hit, Patch, PointsClient, Precondition, Query, Selection } from '../client/client.ts'
+import type {
+  Boost,
+  Changed,
+  Hit,
+  Patch,
+  PointsClient,
+  Precondition,
+  Query,
+  Selection,
+} from '../client/client.ts'
 import { fieldsJson } from '../client/http-call.ts'
 import {
   type AttributeInput,
@@ -221,6 +230,19 @@ export function filterIn({ filter }: { readonly filter?: string }): Filter | und
   return filter === undefined ? undefined : (attributeFromJson(objectIn(filter, '--filter')) as Filter)
 }
 
+/** Reads boosts, each an object in the JSON of HTTP. */
+export function boostsIn(texts: readonly string[]): readonly Boost[] {
+  return texts.map((text) => boostOf(attributeFromJson(objectIn(text, '--boost')) as object))
+}
+
+/** Converts a boost in the JSON of HTTP; the client checks it. */
+export function boostOf(boost: object): Boost {
+  const { recent, ...others } = boost as { readonly recent?: Readonly<Record<string, unknown>> }
+  if (recent === undefined) return others as Boost
+  const { half_life: halfLife, ...rest } = recent
+  return { ...others, recent: { ...rest, halfLife } } as unknown as Boost
+}
+
 function attributesIn(text: string, option: string): AttributesInput {
   return attributeFromJson(objectIn(text, option)) as AttributesInput
 }
@@ -332,10 +354,17 @@ export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly vector?: string
   readonly vectorFile?: string
   readonly row?: number
-  readonly like?: string
+  readonly like?: readonly string[]
   readonly text?: string
   readonly words?: string
   readonly balance?: number
+  readonly boost?: readonly string[]
+  readonly unlike?: readonly string[]
+  readonly diversity?: number
+  readonly groupBy?: string
+  readonly groupSize?: number
+  readonly rerank?: number
+  readonly skipErrors?: boolean
   readonly metric: Metric
   readonly limit: number
   readonly ef?: number
@@ -351,18 +380,25 @@ export async function query(options: QueryOptions, environment: Environment): Pr
   checkSources(options)
   const filter = filterIn(options)
   await withClient(options, environment, async (client) => {
-    const { metric, limit, ef, exact, maxDistance, words, balance, profile = false } = options
+    const { metric, limit, ef, exact, maxDistance, words, balance, profile = false, rerank } = options
     const near = await nearOf(options, client)
     const include = {
       ...(near !== undefined && { distance: true }),
       payload: true,
-      ...(words !== undefined && { scores: true }),
+      ...((words ?? options.boost ?? rerank) !== undefined && { scores: true }),
     }
+    const shape = shapeOf(options)
     const asked = { ...near, metric, limit, words, balance, ef, filter, exact, maxDistance, include, profile }
-    const answer = await client.searchHits(asked)
+    const answer = await client.searchHits({ ...asked, ...shape })
     if (answer.hits.length === 0) console.error(nothingFound(options, environment))
-    for (const [index, hit] of answer.hits.entries()) {
-      console.log(hitLine(hit, index + 1, options.json ?? false))
+    let rank = 0
+    for (const { value, hits } of answer.groups ?? [{ value: undefined, hits: answer.hits }]) {
+      const group = value === undefined ? undefined : JSON.stringify(attributeJson(value))
+      if (group !== undefined && options.json !== true) console.log(group)
+      for (const hit of hits) {
+        rank += 1
+        console.log(hitLine(hit, rank, options.json ?? false, group))
+      }
     }
     if (answer.profile !== undefined) console.error(JSON.stringify(answer.profile, undefined, 2))
   })
@@ -375,20 +411,36 @@ function nothingFound(options: QueryOptions, environment: Environment): string {
   return `nothing found: ${place} is empty`
 }
 
-/** The vector or text to search near; undefined for words alone. */
+function shapeOf(options: QueryOptions): Partial<Query> {
+  const { boost, unlike, diversity, groupBy, groupSize, rerank, skipErrors } = options
+  if (groupSize !== undefined && groupBy === undefined) throw new UsageError('--group-size needs --group-by')
+  return {
+    ...(boost && { boost: boostsIn(boost) }),
+    ...(unlike && { unlike }),
+    ...(diversity === undefined ? {} : { diversity }),
+    ...(groupBy === undefined ? {} : { groupBy: { path: groupBy, size: groupSize } }),
+    ...(rerank === undefined ? {} : { rerank }),
+    ...(skipErrors && { onError: 'skip' }),
+  }
+}
+
+/** What to search near; undefined for words alone. One point alone is itself in the answer. */
 async function nearOf(
   options: QueryOptions,
   client: PointsClient,
-): Promise<Pick<Query, 'vector' | 'text'> | undefined> {
-  const { text, like, vector, vectorFile, words } = options
-  if (words !== undefined && (text ?? like ?? vector ?? vectorFile) === undefined) return undefined
-  if (text !== undefined) return { text }
-  return { vector: like === undefined ? await vectorOf(options) : (await client.get(like)).vector }
+): Promise<Pick<Query, 'vector' | 'text' | 'like'> | undefined> {
+  const { text, like = [], unlike, vector, vectorFile } = options
+  const examples = like.length === 0 ? {} : { like }
+  if (text !== undefined) return { text, ...examples }
+  if ((vector ?? vectorFile) !== undefined) return { vector: await vectorOf(options), ...examples }
+  if (like.length === 0) return undefined
+  if (like.length > 1 || unlike !== undefined) return examples
+  return { vector: (await client.get(like[0]!)).vector }
 }
 
 function checkSources({ vector, vectorFile, like, text, row, words }: QueryOptions): void {
-  const near = [vector, vectorFile, like, text].filter((each) => each !== undefined).length
-  if (near > 1 || (near === 0 && words === undefined)) {
+  const near = [vector, vectorFile, text].filter((each) => each !== undefined).length
+  if (near > 1 || (near === 0 && (words ?? like) === undefined)) {
     throw new UsageError('give the query as one of --vector, --vector-file, --like and --text, or as --words')
   }
   if (row !== undefined && vectorFile === undefined) throw new UsageError('--row needs --vector-file')
@@ -413,7 +465,13 @@ async function vectorOfRow(file: string, row: number, options: QueryOptions): Pr
 }
 
 /** Formats a point as one line. White space in a content would break the table; in JSON it is escaped. */
-function hitLine({ id, payload, ...figures }: Hit, rank: number, asJson: boolean): string {
-  if (asJson) return JSON.stringify({ id, ...figures, payload: payload && fieldsJson(payload) })
+function hitLine(
+  { id, payload, ...figures }: Hit,
+  rank: number,
+  asJson: boolean,
+  group: string | undefined,
+): string {
+  const shown = group === undefined ? {} : { group: JSON.parse(group) as unknown }
+  if (asJson) return JSON.stringify({ id, ...figures, ...shown, payload: payload && fieldsJson(payload) })
   return `${String(rank).padStart(3)}  ${id}  ${payload?.content?.replace(/\s+/g, ' ')}`
 }

@@ -309,7 +309,11 @@ function addQuery(program: Command, environment: Environment): void {
       'use row n, counted from 0, of a --vector-file in a format that `import` reads',
       wholeOrNone,
     )
-    .option('--like <id>', 'the vector of a stored point')
+    .option(
+      '--like <ids...>',
+      'the vector of a stored point; with further ids, --unlike or a vector: near all of them',
+    )
+    .option('--unlike <ids...>', 'points to stay away from')
     .option('--text <text>', 'a text that the service embeds, if it has embeddings')
     .option('--words <text>', 'rank by these words: alone, or together with one of the above')
     .option('--balance <x>', 'what the vector counts beside the words, 0 to 1 (default: 0.5)', finite)
@@ -324,6 +328,19 @@ function addQuery(program: Command, environment: Environment): void {
     .option('--filter <json>', filterHelp)
     .option('--max-distance <x>', 'the greatest distance of a result', finite)
     .option('--exact', 'find the true nearest neighbours, however long it takes')
+    .option(
+      '--boost <json...>',
+      'raise scores: {"filter": {...}, "weight": 0.1} or {"recent": {"path": "at", "half_life": "14d"}, "weight": 0.2}',
+    )
+    .option('--diversity <x>', 'how much results unlike those before them come first, 0 to 1', finite)
+    .option('--group-by <path>', 'find groups of points with the same value; --limit is their number')
+    .option('--group-size <n>', 'the most points of a group (default: 1)', whole)
+    .option(
+      '--rerank <n>',
+      'how many of the best points the reranking endpoint of the server ranks anew',
+      whole,
+    )
+    .option('--skip-errors', 'answer without reranking if that endpoint fails')
     .option('--profile', 'print how the search was answered, to standard error')
     .option('--json', 'print one JSON object per line')
     .action(async (options: QueryOptions) => (await import('./points.ts')).query(options, environment))

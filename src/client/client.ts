@@ -89,7 +89,28 @@ export interface Query {
   readonly balance?: number | undefined
   /** Empty for the first of several pages of a search by words, then the `nextCursor` of the page before. */
   readonly cursor?: string | undefined
+  /** What raises scores, or with a negative weight lowers them. */
+  readonly boost?: readonly Boost[] | undefined
+  /** Ids of points to search near, together with the vector if there is one; and not near those of `unlike`. */
+  readonly like?: readonly string[] | undefined
+  readonly unlike?: readonly string[] | undefined
+  /** How much hits that are unlike those before them come first, 0..1. */
+  readonly diversity?: number | undefined
+  /** Find `limit` groups of points with the same value at a path. */
+  readonly groupBy?: { readonly path: string; readonly size?: number | undefined } | undefined
+  /** How many of the best points the service's reranking endpoint ranks anew. */
+  readonly rerank?: number | undefined
+  /** What to do if that endpoint fails; `fail` by default. */
+  readonly onError?: OnRerankError | undefined
 }
+
+/** A half-life is a number and one of s, m, h, d and w, like `14d`. */
+export type Boost = { readonly weight: number } & (
+  | { readonly filter: Filter }
+  | { readonly recent: { readonly path: string; readonly halfLife: string } }
+)
+
+export type OnRerankError = 'fail' | 'skip'
 
 export interface DetailedQuery extends Query {
   readonly include: Include
@@ -108,10 +129,18 @@ export interface Hit extends HitFigures {
 }
 
 export interface SearchAnswer {
+  /** Of all groups, one after the other, if the query has `groupBy`. */
   readonly hits: readonly Hit[]
+  readonly groups?: readonly HitGroup[] | undefined
   /** Of a query with `cursor`, if there are more results. */
   readonly nextCursor?: string | undefined
   readonly profile?: Profile | undefined
+}
+
+/** The hits with one value at the path of `groupBy`. */
+export interface HitGroup {
+  readonly value: AttributesOutput[string]
+  readonly hits: readonly Hit[]
 }
 
 /** The condition for a write, which otherwise fails with `precondition_failed`. */

@@ -1,4 +1,4 @@
-import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
+import { conflictRules, contentTypes, distanceMetrics, onErrorRules } from '../base/point.ts'
 import type { EvaluatedPoints, Evaluation, MeasuredSetting, Relevance } from '../base/relevance.ts'
 import { atOnce } from '../base/turns.ts'
 import { filterMessage as messageOf } from '../messages/filters.ts'
@@ -77,7 +77,7 @@ export function patchMessage(patch: CheckedChange & Partial<CheckedPatch>): Init
 /** @param path of the query in the request: '' or like `queries[3].` */
 export function queryMessage(query: CheckedQuery, path = ''): Init<messages.SearchRequest> {
   const { vector, id, text, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
-  const { words, balance, cursor } = query
+  const { words, balance, cursor, boost = [], like = [], unlike = [], groupBy, onError } = query
   return {
     queryVector: vector && { values: vector },
     nearId: id === undefined ? undefined : idMessage(id),
@@ -94,6 +94,18 @@ export function queryMessage(query: CheckedQuery, path = ''): Init<messages.Sear
     wordsOfText: words === true || undefined,
     balance,
     cursor,
+    boost: boost.map(({ weight, ...each }, index) => ({
+      weight,
+      ...('recent' in each
+        ? { recent: each.recent }
+        : { filter: filterMessage(each.filter, `${path}boost[${index}].filter`) }),
+    })),
+    like: like.map(idMessage),
+    unlike: unlike.map(idMessage),
+    diversity: query.diversity,
+    groupBy,
+    rerank: query.rerank,
+    onError: onError && onErrorRules.indexOf(onError),
   }
 }
 
@@ -140,12 +152,12 @@ export function facetsOf(
   message: Encoded<messages.FacetsResponse>,
 ): Readonly<Record<string, readonly FacetCount[]>> {
   const facets = Array.from(message.items('facets'), (facet) => [facet.read().path, facet] as const)
-  return objectOf(facets, (facet) =>
-    Array.from(facet.items('counts'), (item) => {
-      const { value, count } = item.read()
-      return { value: attributeOf(value!), count: Number(count) }
-    }),
-  )
+  return objectOf(facets, (facet) => Array.from(facet.items('counts'), countOf))
+}
+
+function countOf(message: Encoded<messages.FacetCount> | Encoded<messages.Group>): FacetCount {
+  const { value, count } = message.read()
+  return { value: attributeOf(value!), count: Number(count) }
 }
 
 export function evaluateMessage(query: EvaluationQuery): Init<messages.EvaluateRequest> {
@@ -202,11 +214,13 @@ function relevanceOf(message: Encoded<messages.Relevance>): Relevance {
 
 export function foundOf(message: Encoded<messages.SearchResponse>): Found {
   const { profile, nextCursor } = message.read()
+  const counts = Array.from(message.items('groups'), countOf)
   return {
     ids: Array.from(message.items('resultPointIds'), idIn),
     hits: Array.from(message.items('hits'), hitOf),
     profile: profile && profileOf(profile),
     ...(nextCursor === '' ? {} : { nextCursor }),
+    ...(counts.length > 0 && { counts }),
   }
 }
 

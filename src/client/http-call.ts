@@ -176,6 +176,9 @@ const jsonOf: Readonly<Record<string, (value: never) => unknown>> = {
   payload: fieldsJson,
   when: fieldsJson,
   hnsw: fieldsJson,
+  groupBy: fieldsJson,
+  recent: fieldsJson,
+  boost: (boosts: readonly object[]) => boosts.map(fieldsJson),
 }
 
 export interface PayloadAnswer {

@@ -4,6 +4,7 @@ import type {
   Aliases,
   CollectionInfo,
   CollectionStats,
+  FacetCount,
   InspectionClient,
   NodeStats,
   SettingInForce,
@@ -115,18 +116,20 @@ function pointCalls(call: HttpCaller, path: string): PointCalls {
       }
     },
     async search(query, details) {
-      const { results, hits, profile, next_cursor } = await post<SearchAnswer>(
+      const { results, hits, profile, next_cursor, groups } = await post<SearchAnswer>(
         '/search',
         bodyOf(query),
         details,
       )
-      return foundOf(results, hits, profile, next_cursor)
+      return foundOf(results, hits, profile, next_cursor, groups)
     },
     async searchBatch(queries, details) {
       const body = batchBody(call, '{"queries":[', queries)
       const answer = await post<SearchBatchAnswer>('/search/batch', body, details)
-      const { results, hits, profile, next_cursor } = answer
-      return results.map((ids, index) => foundOf(ids, hits?.[index], profile?.[index], next_cursor?.[index]))
+      const { results, hits, profile, next_cursor, groups } = answer
+      return results.map((ids, index) =>
+        foundOf(ids, hits?.[index], profile?.[index], next_cursor?.[index], groups?.[index]),
+      )
     },
     async list(query, details) {
       const answer = await post<ListAnswer>('/list', bodyOf(query), details)
@@ -137,9 +140,7 @@ function pointCalls(call: HttpCaller, path: string): PointCalls {
     },
     async facets(query, details) {
       const { facets } = await post<FacetsAnswer>('/facets', bodyOf(query), details)
-      return objectOf(Object.entries(facets), (counts) =>
-        counts.map(({ value, count }) => ({ value: attributeFromJson(value), count })),
-      )
+      return objectOf(Object.entries(facets), (counts) => counts.map(countOf))
     },
     async evaluate({ judgements, ...settings }, details) {
       const rest = bodyOf(settings).slice(1, -1)
@@ -178,12 +179,14 @@ function foundOf(
   hits: readonly HitAnswer[] = [],
   profile?: unknown,
   nextCursor?: string | null,
+  groups: readonly ValueCount[] = [],
 ): Found {
   return {
     ids,
     hits: hits.map(hitOf),
     profile: profile ? profileOf(profile) : undefined,
     ...(nextCursor ? { nextCursor } : {}),
+    ...(groups.length > 0 && { counts: groups.map(countOf) }),
   }
 }
 
@@ -209,6 +212,7 @@ interface SearchAnswer {
   readonly hits?: readonly HitAnswer[]
   readonly profile?: unknown
   readonly next_cursor?: string
+  readonly groups?: readonly ValueCount[]
 }
 
 interface SearchBatchAnswer {
@@ -216,6 +220,7 @@ interface SearchBatchAnswer {
   readonly hits?: readonly (readonly HitAnswer[])[]
   readonly profile?: readonly unknown[]
   readonly next_cursor?: readonly (string | null)[]
+  readonly groups?: readonly (readonly ValueCount[])[]
 }
 
 interface ListAnswer {
@@ -224,7 +229,16 @@ interface ListAnswer {
 }
 
 interface FacetsAnswer {
-  readonly facets: Readonly<Record<string, readonly { readonly value: unknown; readonly count: number }[]>>
+  readonly facets: Readonly<Record<string, readonly ValueCount[]>>
+}
+
+interface ValueCount {
+  readonly value: unknown
+  readonly count: number
+}
+
+function countOf({ value, count }: ValueCount): FacetCount {
+  return { value: attributeFromJson(value), count }
 }
 
 function collectionCalls(call: HttpCaller): CollectionCalls {

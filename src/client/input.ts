@@ -12,9 +12,17 @@ import { wholeMax } from '../base/attribute-json.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { collectionName, collectionNameRule } from '../base/collection.ts'
 import { invalid } from '../base/errors.ts'
-import { conflictRules, contentTypes, dimensionMax, distanceMetrics, isUuid } from '../base/point.ts'
+import {
+  conflictRules,
+  contentTypes,
+  dimensionMax,
+  distanceMetrics,
+  isUuid,
+  onErrorRules,
+} from '../base/point.ts'
 import type {
   AliasChanges,
+  Boost,
   DetailedQuery,
   EvaluationQuery,
   FacetsQuery,
@@ -145,14 +153,16 @@ export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery>
     [
       ...(['vector', 'id', 'text', 'metric', 'limit', 'ef', 'filter', 'exact', 'maxDistance'] as const),
       ...(['include', 'profile', 'words', 'balance', 'cursor'] as const),
+      ...shapeFields,
     ],
     place(path, 'the query'),
   )
   const targets = (['text', 'vector', 'id'] as const).filter((name) => fields[name] !== undefined)
   const [first, second] = targets.map((name) => `${path}${name}`)
   if (second !== undefined) throw invalid(`${first} and ${second} are both given: a query has one of them`)
-  if (first === undefined && fields.words === undefined) throw invalid(`${path}vector is missing`)
-  const isWordsAlone = first === undefined && metric === undefined
+  const isNear = (first ?? fields.like ?? fields.unlike) !== undefined
+  if (!isNear && fields.words === undefined) throw invalid(`${path}vector is missing`)
+  const isWordsAlone = !isNear && metric === undefined
   return {
     vector: optional(fields.vector, vectorIn, `${path}vector`),
     id: optional(fields.id, idIn, `${path}id`),
@@ -170,7 +180,56 @@ export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery>
       : { words: fields.words === true || textIn(fields.words, `${path}words`) }),
     ...(fields.balance === undefined ? {} : { balance: finiteIn(fields.balance, `${path}balance`) }),
     ...(fields.cursor === undefined ? {} : { cursor: textIn(fields.cursor, `${path}cursor`) }),
+    ...shapeIn(fields, path),
   }
+}
+
+const shapeFields = ['boost', 'like', 'unlike', 'diversity', 'groupBy', 'rerank', 'onError'] as const
+type ShapeField = (typeof shapeFields)[number]
+
+/** Reads the fields that shape an answer; only those that are given. */
+function shapeIn(
+  fields: Readonly<Record<ShapeField, unknown>>,
+  path: string,
+): Partial<Pick<Query, ShapeField>> {
+  const read: { readonly [Name in ShapeField]: (value: unknown, at: string) => Query[Name] } = {
+    boost: boostsIn,
+    like: idsIn,
+    unlike: idsIn,
+    diversity: finiteIn,
+    groupBy(value, at) {
+      const { path, size } = fieldsOf(value, ['path', 'size'], at)
+      return { path: textIn(path, `${at}.path`), size: optional(size, wholeIn, `${at}.size`) }
+    },
+    rerank: wholeIn,
+    onError: (value, at) => oneOf(value, onErrorRules, at),
+  }
+  const given = shapeFields.filter((name) => fields[name] !== undefined)
+  return Object.fromEntries(given.map((name) => [name, read[name](fields[name], path + name)]))
+}
+
+function idsIn(ids: unknown, at: string): readonly string[] {
+  return textsIn(ids, at).map((id, index) => idIn(id, `${at}[${index}]`))
+}
+
+function boostsIn(boosts: unknown, at: string): readonly Boost[] {
+  if (!Array.isArray(boosts)) throw wrongKind(boosts, at, 'an array of boosts')
+  return itemsOf(boosts, at, (boost, place): Boost => {
+    const { weight, filter, recent } = fieldsOf(boost, ['weight', 'filter', 'recent'], place)
+    const counted = { weight: finiteIn(weight, `${place}.weight`) }
+    if ((filter === undefined) === (recent === undefined)) {
+      throw invalid(`${place} must have one of filter and recent`)
+    }
+    if (filter !== undefined) return { ...counted, filter: filterIn(filter, `${place}.filter`) }
+    const { path, halfLife } = fieldsOf(recent, ['path', 'halfLife'], `${place}.recent`)
+    return {
+      ...counted,
+      recent: {
+        path: textIn(path, `${place}.recent.path`),
+        halfLife: textIn(halfLife, `${place}.recent.halfLife`),
+      },
+    }
+  })
 }
 
 export function queriesIn(queries: readonly Query[]): (Query & Partial<DetailedQuery>)[] {

@@ -103,9 +103,11 @@ export interface PointCalls {
 export type CheckedQuery = Query & Partial<DetailedQuery>
 
 /** The answer to a search: `hits` are empty unless the query includes anything. */
-export interface Found extends SearchAnswer {
+export interface Found extends Omit<SearchAnswer, 'groups'> {
   readonly ids: readonly string[]
   readonly hits: readonly Hit[]
+  /** How many hits each group has. */
+  readonly counts?: readonly FacetCount[]
 }
 
 /** A client of points over any transport: checks what the caller passes, and marks what may be repeated. */
@@ -162,6 +164,13 @@ function writeOptionsIn(options: WriteOptions | undefined): WriteOptions & CallD
   return { when, ...details, isRepeatable: when === undefined }
 }
 
-function hitsOf({ ids: _, ...answer }: Found): SearchAnswer {
-  return answer
+function hitsOf({ ids: _, counts, ...answer }: Found): SearchAnswer {
+  if (counts === undefined) return answer
+  let start = 0
+  const groups = counts.map(({ value, count }) => {
+    const hits = answer.hits.slice(start, start + count)
+    start += count
+    return { value, hits }
+  })
+  return { ...answer, groups }
 }

@@ -1,7 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isList, isMap } from '../base/attribute-json.ts'
-import type { AttributeValue } from '../base/attributes.ts'
+import { scalarsAt } from '../base/attribute-json.ts'
 import { contentPath, type WordSettings } from '../base/collection.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -368,17 +367,7 @@ function fragmentsOf(
 function textsAt({ content, contentType, attributes }: Payload, path: string): readonly string[] {
   // The content of an image is a reference or its bytes.
   if (path === contentPath) return contentType === 'Text' ? [content] : []
-  const texts: string[] = []
-  const names = path.split('.')
-  const walk = (value: AttributeValue | undefined, depth: number): void => {
-    if (value === undefined) return
-    if (isList(value)) for (const each of value) walk(each, depth)
-    else if (depth < names.length) {
-      if (isMap(value)) walk(value.get(names[depth]!), depth + 1)
-    } else if (typeof value === 'string') texts.push(value)
-  }
-  walk(attributes, 0)
-  return texts
+  return scalarsAt(attributes, path).filter((value) => typeof value === 'string')
 }
 
 const noWords =

@@ -7,7 +7,16 @@ import { assert, cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { matchesKeyFilter } from '../base/key-filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import type { Metric, NewPoint, Patch, Payload, Point, SearchQuery, SearchResults } from '../base/point.ts'
+import {
+  detailBytes,
+  type Metric,
+  type NewPoint,
+  type Patch,
+  type Payload,
+  type Point,
+  type SearchQuery,
+  type SearchResults,
+} from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import { Indexer } from '../graphs/indexer.ts'
 import { newFilterId } from '../index/slot-filter.ts'
@@ -29,7 +38,7 @@ import { SlotAllocator } from '../points/point-table.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
-import { bytesOfDetails, detailBytes } from '../search/search-answers.ts'
+import { bytesOfDetails } from '../search/search-answers.ts'
 import type { Snapshot, Store, StoredPlace } from '../storage/store.ts'
 import { planByFilter } from '../write/by-filter.ts'
 import { Replica, type ReplicaHooks } from '../write/replica.ts'

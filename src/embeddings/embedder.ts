@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { cancellation, DatabaseError, toDatabaseError } from '../base/errors.ts'
-import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
+import { dimensionMax } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
-import { EmbeddingEndpoint, EndpointFault, type EndpointOptions, type RequestOutcome } from './endpoint.ts'
+import { EndpointFault, type EndpointOptions, isIndex, ModelEndpoint, parse } from './endpoint.ts'
 import { type TextBatch, type WaitingText, WaitingTexts } from './waiting-texts.ts'
 
 export interface EmbedderOptions extends EndpointOptions {
@@ -137,7 +137,8 @@ export class Embedder implements Embeddings {
     } catch (error) {
       const isRefused = error instanceof EndpointFault && error.kind === 'refused_text'
       if (isRefused && texts.length > 1) return await this.#runHalves(texts)
-      const shown = error instanceof EndpointFault ? error.toDatabaseError() : toDatabaseError(error)
+      const shown =
+        error instanceof EndpointFault ? error.toDatabaseError('invalid_argument') : toDatabaseError(error)
       for (const waiting of texts) this.#waiting.reject(waiting, shown)
     }
   }
@@ -258,32 +259,16 @@ export interface Embeddings {
 /** A vector of finite float32 values, or the reason why the endpoint refused the text. */
 export type Embedding = Float32Array | DatabaseError
 
-/** Registers the counters of an embedder. Returns the callbacks that fill them. */
-export function embeddingCounters(metrics: ServiceMetrics): Pick<EmbedderOptions, 'onRequest' | 'onTexts'> {
-  const requests = metrics.counter(
-    'vicinal_embedding_requests_total',
-    'Requests to the embedding endpoint by outcome: ok, or the kind of failure.',
-    ['outcome'],
-  )
-  const seconds = metrics.histogram(
-    'vicinal_embedding_request_duration_seconds',
-    'Duration of a request to the embedding endpoint.',
-    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-  )
+/** Registers the counter of texts. Returns the callback that fills it. */
+export function textCounter(metrics: ServiceMetrics): EmbedderOptions['onTexts'] {
   const texts = metrics.counter(
     'vicinal_embedding_texts_total',
     'Texts of calls by the source of their embedding: the endpoint or the cache.',
     ['source'],
   )
-  return {
-    onRequest(outcome, duration) {
-      requests({ outcome }, 1)
-      seconds(duration)
-    },
-    onTexts(count, cached) {
-      texts({ source: 'endpoint' }, count - cached)
-      texts({ source: 'cache' }, cached)
-    },
+  return (count, cached) => {
+    texts({ source: 'endpoint' }, count - cached)
+    texts({ source: 'cache' }, cached)
   }
 }
 
@@ -307,21 +292,83 @@ export function registerEmbeddings(metrics: ServiceMetrics, embedder: Embedder, 
   )
 }
 
-/**
- * Returns a function that logs when the endpoint starts to fail and when it recovers. Failures in between are not
- * logged, because each is reported to its caller.
- *
- * @param host of the endpoint
- */
-export function outageLog(logger: Logger, host: string): (outcome: RequestOutcome) => void {
-  let isFailing = false
-  return (outcome) => {
-    // These outcomes show nothing about the state of the endpoint.
-    if (outcome === 'cancelled' || outcome === 'refused_text') return
-    const wasFailing = isFailing
-    isFailing = outcome !== 'ok'
-    if (isFailing === wasFailing) return
-    if (isFailing) logger.warn({ host, outcome }, 'the embedding endpoint fails: texts cannot be embedded')
-    else logger.info({ host }, 'the embedding endpoint answers again')
+/** An endpoint that embeds texts: `POST /embeddings` as OpenAI defined it. */
+class EmbeddingEndpoint {
+  readonly #endpoint: ModelEndpoint
+
+  constructor(options: EndpointOptions) {
+    this.#endpoint = new ModelEndpoint(
+      {
+        path: 'embeddings',
+        name: 'the embedding endpoint',
+        product: 'embeddings of',
+        settings: 'EMBEDDINGS',
+        unavailable: 'embeddings_unavailable',
+      },
+      options,
+    )
   }
+
+  /** @throws EndpointFault; the reason of `signal` */
+  async embed(texts: readonly string[], signal: AbortSignal): Promise<Float32Array[]> {
+    const read = (text: string): Generator<void, Float32Array[]> => readAnswer(text, texts.length)
+    return await this.#endpoint.post({ input: texts, encoding_format: 'float' }, read, signal)
+  }
+}
+
+/**
+ * Reads the answer of an endpoint: `{"data":[{"index":0,"embedding":[0.1,…]},…]}`. An answer can have megabytes of
+ * numbers, and parsing it in one step would block the event loop. So the arrays are cut out and parsed one by one.
+ * Yields after each array.
+ *
+ * @param count number of texts that were sent
+ * @returns the embeddings in the order of the texts
+ * @throws Error that names the fault of the answer
+ */
+function* readAnswer(text: string, count: number): Generator<void, Float32Array[]> {
+  const arrays: (string | undefined)[] = []
+  // In JSON, a quote within a string is escaped with a backslash, so the pattern matches field names only.
+  const rest = text.replace(/"embedding"\s*:\s*(\[[^\][{}"]*\])/g, (_, array: string) => {
+    arrays.push(array)
+    return `"embedding":${arrays.length - 1}`
+  })
+  const { data } = parse(rest) as { data?: unknown }
+  if (!Array.isArray(data)) throw new Error('it has no list `data`')
+  if (data.length !== count) throw new Error(`it has ${data.length} embeddings for ${count} texts`)
+  const vectors = new Array<Float32Array | undefined>(count)
+  let length: number | undefined
+  for (const [position, item] of data.entries()) {
+    const { index = position, embedding } = (item ?? {}) as { index?: unknown; embedding?: unknown }
+    if (!isIndex(index, count) || vectors[index] !== undefined) {
+      throw new Error(`data[${position}] has the index ${JSON.stringify(index)}`)
+    }
+    const array = typeof embedding === 'number' ? arrays[embedding] : undefined
+    if (array === undefined) throw new Error(`data[${position}].embedding is not an array of numbers`)
+    // Each array is used only once. So an answer with a number in place of an embedding fails: the number and a real
+    // embedding would use the same array.
+    arrays[embedding as number] = undefined
+    const vector = vectorOf(array, `data[${position}].embedding`)
+    length ??= vector.length
+    if (vector.length !== length)
+      throw new Error(`its embeddings have ${length} and ${vector.length} dimensions`)
+    vectors[index] = vector
+    yield
+  }
+  return vectors as Float32Array[]
+}
+
+function vectorOf(array: string, path: string): Float32Array {
+  const numbers = parse(array) as unknown[]
+  if (numbers.length === 0 || numbers.length > dimensionMax) {
+    throw new Error(`${path} has ${numbers.length} dimensions, it must have 1 to ${dimensionMax}`)
+  }
+  const vector = new Float32Array(numbers.length)
+  for (let index = 0; index < numbers.length; index += 1) {
+    const number = numbers[index]
+    vector[index] = typeof number === 'number' ? number : Number.NaN
+    if (!Number.isFinite(vector[index])) {
+      throw new Error(`${path}[${index}] is ${JSON.stringify(number)}, not a number that float32 can hold`)
+    }
+  }
+  return vector
 }

@@ -1,15 +1,16 @@
-import { DatabaseError } from '../base/errors.ts'
-import { dimensionMax } from '../base/point.ts'
+import { DatabaseError, type Reason } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { ServiceMetrics } from '../base/metrics.ts'
 import { backoffMs, retried } from '../base/retry.ts'
 import { inTurns } from '../base/turns.ts'
 
-/** The endpoint that embeds texts, and how it is called. Most values are settings of the same names. */
+/** An endpoint of a model, and how it is called. Most values are settings of the same names. */
 export interface EndpointOptions {
-  /** The base URL without `/embeddings`, as OpenAI clients are configured. */
+  /** The base URL without the path, as OpenAI clients are configured. */
   readonly url: string
   readonly model: string
   readonly apiKey: string | undefined
-  /** Timeout of one batch of texts, including retries. */
+  /** Timeout of one call, including retries. */
   readonly timeoutMs: number
   /** Called when a request has ended. */
   readonly onRequest: (outcome: RequestOutcome, seconds: number) => void
@@ -17,39 +18,72 @@ export interface EndpointOptions {
 
 export type RequestOutcome = 'ok' | 'cancelled' | FaultKind
 
+/** What an endpoint does, and how messages name it. */
+export interface EndpointKind {
+  /** Added to the URL, with a slash. */
+  readonly path: string
+  /** Like `the embedding endpoint`; its host follows. */
+  readonly name: string
+  /** Like `embeddings of`; the name of the model follows. */
+  readonly product: string
+  /** Prefix of its settings. */
+  readonly settings: string
+  readonly unavailable: Reason
+}
+
 /**
- * An HTTP endpoint that embeds texts: `POST /embeddings` as OpenAI defined it. Requests with transient failures are
- * retried, after the delay that the endpoint names or with exponential back-off.
+ * An HTTP endpoint of a model: takes JSON and returns JSON. Requests with transient failures are retried, after the delay
+ * that the endpoint names or with exponential back-off.
  */
-export class EmbeddingEndpoint {
+export class ModelEndpoint {
   readonly #options: EndpointOptions
+  readonly #kind: EndpointKind
   readonly #url: URL
   readonly #name: string
 
-  constructor(options: EndpointOptions) {
+  constructor(kind: EndpointKind, options: EndpointOptions) {
     this.#options = options
-    this.#url = new URL(`${options.url.replace(/\/+$/, '')}/embeddings`)
-    this.#name = `the embedding endpoint ${this.#url.host}`
+    this.#kind = kind
+    this.#url = new URL(`${options.url.replace(/\/+$/, '')}/${kind.path}`)
+    this.#name = `${kind.name} ${this.#url.host}`
   }
 
-  /** @throws EndpointFault; the reason of `signal` */
-  async embed(texts: readonly string[], signal: AbortSignal): Promise<Float32Array[]> {
+  /**
+   * @param fields of the body, besides the model
+   * @param read reads the text of the answer in steps; throws an Error that names its fault
+   * @throws EndpointFault; the reason of `signal`
+   */
+  async post<Answer>(
+    fields: object,
+    read: (text: string) => Generator<void, Answer>,
+    signal: AbortSignal,
+  ): Promise<Answer> {
     const { model, timeoutMs } = this.#options
-    const body = JSON.stringify({ model, input: texts, encoding_format: 'float' })
+    const body = JSON.stringify({ model, ...fields })
     const endMs = performance.now() + timeoutMs
     const pauseOf = (error: unknown, retries: number): number | undefined => {
       if (!(error instanceof EndpointFault) || !error.isTransient || retries === retriesMax) return undefined
       const pauseMs = error.retryAfterMs ?? backoffMs(retries, firstPauseMs, Number.POSITIVE_INFINITY)
       return performance.now() + pauseMs >= endMs ? undefined : pauseMs
     }
-    return await retried(() => this.#timed(body, texts.length, endMs, signal), pauseOf, signal)
+    return await retried(() => this.#timed(body, read, endMs, signal), pauseOf, signal)
   }
 
-  async #timed(body: string, count: number, endMs: number, signal: AbortSignal): Promise<Float32Array[]> {
+  async #timed<Answer>(
+    body: string,
+    read: (text: string) => Generator<void, Answer>,
+    endMs: number,
+    signal: AbortSignal,
+  ): Promise<Answer> {
     const started = performance.now()
     let outcome: RequestOutcome = 'ok'
     try {
-      return await this.#request(body, count, endMs, signal)
+      const text = await this.#request(body, endMs, signal)
+      try {
+        return await inTurns(read(text))
+      } catch (error) {
+        throw this.#badAnswer((error as Error).message)
+      }
     } catch (error) {
       outcome = error instanceof EndpointFault ? error.kind : 'cancelled'
       throw error
@@ -58,7 +92,7 @@ export class EmbeddingEndpoint {
     }
   }
 
-  async #request(body: string, count: number, endMs: number, signal: AbortSignal): Promise<Float32Array[]> {
+  async #request(body: string, endMs: number, signal: AbortSignal): Promise<string> {
     const timeout = AbortSignal.timeout(Math.max(1, Math.ceil(endMs - performance.now())))
     let response: Response
     let text: string
@@ -76,13 +110,9 @@ export class EmbeddingEndpoint {
       if (error instanceof EndpointFault) throw error
       throw timeout.aborted ? this.#timeout() : this.#unreachable(error)
     }
-    if (!response.ok)
-      throw faultOfStatus(response, { name: this.#name, model: this.#options.model }, this.#wordsOf(text))
-    try {
-      return await inTurns(readAnswer(text, count))
-    } catch (error) {
-      throw this.#badAnswer((error as Error).message)
-    }
+    if (response.ok) return text
+    const { model } = this.#options
+    throw faultOfStatus(response, { ...this.#kind, name: this.#name, model }, this.#wordsOf(text))
   }
 
   #headers(): Record<string, string> {
@@ -104,22 +134,26 @@ export class EmbeddingEndpoint {
 
   #timeout(): EndpointFault {
     const { timeoutMs } = this.#options
-    return new EndpointFault('timeout', `${this.#name} has not answered within ${timeoutMs} ms`)
+    return new EndpointFault(this.#kind, 'timeout', `${this.#name} has not answered within ${timeoutMs} ms`)
   }
 
   /** Takes the error code from the cause, where `fetch` puts it. */
   #unreachable(error: unknown): EndpointFault {
     const cause = (error as Error).cause as { code?: unknown } | undefined
     const code = typeof cause?.code === 'string' ? ` (${cause.code})` : ''
-    const check = 'check that it runs, and EMBEDDINGS_URL'
-    return new EndpointFault('unreachable', `${this.#name} cannot be reached${code}: ${check}`, {
+    const check = `check that it runs, and ${this.#kind.settings}_URL`
+    return new EndpointFault(this.#kind, 'unreachable', `${this.#name} cannot be reached${code}: ${check}`, {
       cause: error,
     })
   }
 
   #badAnswer(fault: string): EndpointFault {
-    const check = 'check EMBEDDINGS_URL'
-    return new EndpointFault('bad_answer', `the answer of ${this.#name} cannot be used, ${fault}: ${check}`)
+    const check = `check ${this.#kind.settings}_URL`
+    return new EndpointFault(
+      this.#kind,
+      'bad_answer',
+      `the answer of ${this.#name} cannot be used, ${fault}: ${check}`,
+    )
   }
 
   /**
@@ -158,64 +192,8 @@ const answerBytesMax = 64 * 1024 * 1024
 
 const wordsMax = 200
 
-/**
- * Reads the answer of an endpoint: `{"data":[{"index":0,"embedding":[0.1,…]},…]}`. An answer can have megabytes of
- * numbers, and parsing it in one step would block the event loop. So the arrays are cut out and parsed one by one.
- * Yields after each array.
- *
- * @param count number of texts that were sent
- * @returns the embeddings in the order of the texts
- * @throws Error that names the fault of the answer
- */
-export function* readAnswer(text: string, count: number): Generator<void, Float32Array[]> {
-  const arrays: (string | undefined)[] = []
-  // In JSON, a quote within a string is escaped with a backslash, so the pattern matches field names only.
-  const rest = text.replace(/"embedding"\s*:\s*(\[[^\][{}"]*\])/g, (_, array: string) => {
-    arrays.push(array)
-    return `"embedding":${arrays.length - 1}`
-  })
-  const { data } = parse(rest) as { data?: unknown }
-  if (!Array.isArray(data)) throw new Error('it has no list `data`')
-  if (data.length !== count) throw new Error(`it has ${data.length} embeddings for ${count} texts`)
-  const vectors = new Array<Float32Array | undefined>(count)
-  let length: number | undefined
-  for (const [position, item] of data.entries()) {
-    const { index = position, embedding } = (item ?? {}) as { index?: unknown; embedding?: unknown }
-    if (!isIndex(index, count) || vectors[index] !== undefined) {
-      throw new Error(`data[${position}] has the index ${JSON.stringify(index)}`)
-    }
-    const array = typeof embedding === 'number' ? arrays[embedding] : undefined
-    if (array === undefined) throw new Error(`data[${position}].embedding is not an array of numbers`)
-    // Each array is used only once. So an answer with a number in place of an embedding fails: the number and a real
-    // embedding would use the same array.
-    arrays[embedding as number] = undefined
-    const vector = vectorOf(array, `data[${position}].embedding`)
-    length ??= vector.length
-    if (vector.length !== length)
-      throw new Error(`its embeddings have ${length} and ${vector.length} dimensions`)
-    vectors[index] = vector
-    yield
-  }
-  return vectors as Float32Array[]
-}
-
-function vectorOf(array: string, path: string): Float32Array {
-  const numbers = parse(array) as unknown[]
-  if (numbers.length === 0 || numbers.length > dimensionMax) {
-    throw new Error(`${path} has ${numbers.length} dimensions, it must have 1 to ${dimensionMax}`)
-  }
-  const vector = new Float32Array(numbers.length)
-  for (let index = 0; index < numbers.length; index += 1) {
-    const number = numbers[index]
-    vector[index] = typeof number === 'number' ? number : Number.NaN
-    if (!Number.isFinite(vector[index])) {
-      throw new Error(`${path}[${index}] is ${JSON.stringify(number)}, not a number that float32 can hold`)
-    }
-  }
-  return vector
-}
-
-function parse(text: string): unknown {
+/** @throws Error for what is not JSON */
+export function parse(text: string): unknown {
   try {
     return JSON.parse(text) ?? {}
   } catch {
@@ -224,7 +202,8 @@ function parse(text: string): unknown {
   }
 }
 
-function isIndex(index: unknown, count: number): index is number {
+/** Whether a value is the index of one of `count` items. */
+export function isIndex(index: unknown, count: number): index is number {
   return typeof index === 'number' && Number.isInteger(index) && index >= 0 && index < count
 }
 
@@ -243,16 +222,19 @@ export type FaultKind =
 export class EndpointFault extends Error {
   override readonly name = 'EndpointFault'
   readonly kind: FaultKind
+  readonly #unavailable: Reason
   /** Delay from the `Retry-After` header; undefined if the endpoint sent none. */
   readonly retryAfterMs: number | undefined
 
   /** @param message shown to callers, so it must not contain the key */
   constructor(
+    { unavailable }: Pick<EndpointKind, 'unavailable'>,
     kind: FaultKind,
     message: string,
     options: { cause?: unknown; retryAfterMs?: number | undefined } = {},
   ) {
     super(message, { cause: options.cause })
+    this.#unavailable = unavailable
     this.kind = kind
     this.retryAfterMs = options.retryAfterMs
   }
@@ -262,8 +244,9 @@ export class EndpointFault extends Error {
     return this.kind === 'unreachable' || this.kind === 'rate_limited' || this.kind === 'server_error'
   }
 
-  toDatabaseError(): DatabaseError {
-    const reason = this.kind === 'refused_text' ? 'invalid_argument' : 'embeddings_unavailable'
+  /** @param refused the reason for a text that the endpoint refuses */
+  toDatabaseError(refused: Reason = this.#unavailable): DatabaseError {
+    const reason = this.kind === 'refused_text' ? refused : this.#unavailable
     return new DatabaseError(reason, this.message, { cause: this })
   }
 }
@@ -271,35 +254,49 @@ export class EndpointFault extends Error {
 /**
  * Returns the fault of an unsuccessful response.
  *
- * @param name the endpoint's name in messages
+ * @param kind with the endpoint's whole name
  * @param words the endpoint's own message; '' if it sent none
  */
-export function faultOfStatus(
+function faultOfStatus(
   { status, headers }: Response,
-  { name, model }: { readonly name: string; readonly model: string },
+  kind: EndpointKind & { readonly model: string },
   words: string,
 ): EndpointFault {
+  const { name, model, product, settings } = kind
   const said = words === '' ? '' : `: ${words}`
   const retryAfterMs = retryAfterOf(headers.get('retry-after'))
   if (status === 429) {
-    return new EndpointFault('rate_limited', `${name} has too many requests (429): try again later${said}`, {
-      retryAfterMs,
-    })
+    return new EndpointFault(
+      kind,
+      'rate_limited',
+      `${name} has too many requests (429): try again later${said}`,
+      {
+        retryAfterMs,
+      },
+    )
   }
   if (status === 408 || status >= 500) {
-    return new EndpointFault('server_error', `${name} failed (${status}): look at its log${said}`, {
+    return new EndpointFault(kind, 'server_error', `${name} failed (${status}): look at its log${said}`, {
       retryAfterMs,
     })
   }
   if (status === 401 || status === 403) {
     // The endpoint's message is left out, because some endpoints quote the key.
-    return new EndpointFault('unauthorized', `${name} refuses the key (${status}): check EMBEDDINGS_API_KEY`)
+    return new EndpointFault(
+      kind,
+      'unauthorized',
+      `${name} refuses the key (${status}): check ${settings}_API_KEY`,
+    )
   }
   if (status === 400 || status === 413 || status === 422) {
-    return new EndpointFault('refused_text', `${name} refuses the text (${status})${said}`)
+    return new EndpointFault(kind, 'refused_text', `${name} refuses the text (${status})${said}`)
   }
-  const check = 'check EMBEDDINGS_URL and EMBEDDINGS_MODEL'
-  return new EndpointFault('not_found', `${name} has no embeddings of ${model} (${status}): ${check}${said}`)
+  const check = `check ${settings}_URL and ${settings}_MODEL`
+  return new EndpointFault(
+    kind,
+    'not_found',
+    `${name} has no ${product} ${model} (${status}): ${check}${said}`,
+  )
 }
 
 /** Parses a `Retry-After` header, which is a number of seconds or an HTTP date. Returns milliseconds from now. */
@@ -307,4 +304,51 @@ function retryAfterOf(value: string | null): number | undefined {
   if (value === null) return undefined
   const ms = /^\d+$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - Date.now()
   return Number.isNaN(ms) ? undefined : Math.max(0, ms)
+}
+
+/** Registers the counters of an endpoint. Returns the callback that fills them, and logs when it begins to fail. */
+export function requestCounters(
+  metrics: ServiceMetrics,
+  logger: Logger,
+  {
+    kind,
+    name,
+    host,
+  }: { readonly kind: 'embedding' | 'rerank'; readonly name: string; readonly host: string },
+): EndpointOptions['onRequest'] {
+  const requests = metrics.counter(
+    `vicinal_${kind}_requests_total`,
+    `Requests to the ${name} endpoint by outcome: ok, or the kind of failure.`,
+    ['outcome'],
+  )
+  const seconds = metrics.histogram(
+    `vicinal_${kind}_request_duration_seconds`,
+    `Duration of a request to the ${name} endpoint.`,
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+  )
+  const noteOutcome = outageLog(logger, name, host)
+  return (outcome, duration) => {
+    requests({ outcome }, 1)
+    seconds(duration)
+    noteOutcome(outcome)
+  }
+}
+
+/**
+ * Returns a function that logs when the endpoint starts to fail and when it recovers. Failures in between are not
+ * logged, because each is reported to its caller.
+ *
+ * @param host of the endpoint
+ */
+function outageLog(logger: Logger, name: string, host: string): (outcome: RequestOutcome) => void {
+  let isFailing = false
+  return (outcome) => {
+    // These outcomes show nothing about the state of the endpoint.
+    if (outcome === 'cancelled' || outcome === 'refused_text') return
+    const wasFailing = isFailing
+    isFailing = outcome !== 'ok'
+    if (isFailing === wasFailing) return
+    if (isFailing) logger.warn({ host, outcome }, `the ${name} endpoint fails`)
+    else logger.info({ host }, `the ${name} endpoint answers again`)
+  }
 }

@@ -206,6 +206,10 @@ export function* queryOf(message: Encoded<messages.SearchRequest>, vectorOf: Vec
 export function profileOf(message: Encoded<messages.Profile>): Profile {
   const fields = message.read()
   const { points, matching, compared, measured, filterUs, queueUs, searchUs } = fields
+  const steps = Array.from(message.items('steps'), (item) => {
+    const { step, points: left, us } = item.read()
+    return { step, points: Number(left), us: Number(us) }
+  })
   return {
     ...fields,
     plan: fields.plan as Profile['plan'],
@@ -216,6 +220,7 @@ export function profileOf(message: Encoded<messages.Profile>): Profile {
     filterUs: Number(filterUs),
     queueUs: Number(queueUs),
     searchUs: Number(searchUs),
+    ...(steps.length > 0 && { steps }),
   }
 }
 

@@ -1,12 +1,12 @@
 import { type BudgetShare, SharedBudget, type SharedBudgetOptions } from '../base/budgets.ts'
 import { cancellation, DatabaseError, wrongDimension } from '../base/errors.ts'
-import type { SearchQuery, SearchResults } from '../base/point.ts'
+import { joinResults, type SearchQuery, type SearchResults } from '../base/point.ts'
 import { atOnce, inTurns, Turn } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import type { ReadCall } from '../points/database.ts'
 import { QueryPlanner, type Run, type SearchedPoints } from './query-planner.ts'
 import { SearchAnswers } from './search-answers.ts'
-import { joinResults, WordSearch } from './word-search.ts'
+import { WordSearch } from './word-search.ts'
 
 interface CollectionSearchOptions {
   readonly points: SearchedPoints

@@ -4,12 +4,12 @@ import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import {
+  detailBytes,
   type HitDetails,
   type Include,
   type Metric,
   type Payload,
   type Profile,
-  payloadBytes,
   type SearchPlan,
   type SearchQuery,
   type SearchResults,
@@ -307,18 +307,9 @@ function selected(
   return { ...payload, content: isWhole ? content : '', attributes: shown }
 }
 
-/** Returns about how many bytes details take until they are sent. */
-export function detailBytes({ payload, vector }: HitDetails): number {
-  const ofPayload = payload === undefined ? 0 : payloadBytes(payload)
-  return detailOverheadBytes + ofPayload + (vector?.byteLength ?? 0)
-}
-
 export function bytesOfDetails({ details }: SearchResults): number {
   return details.flat().reduce((sum, each) => sum + (each === undefined ? 0 : detailBytes(each)), 0)
 }
-
-/** The overhead of the objects, as V8 allocates them. */
-const detailOverheadBytes = 128
 
 const noDetails: HitDetails = {}
 

@@ -3,10 +3,9 @@ import type { AnswerRoom } from '../base/budgets.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
-import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { HitDetails, SearchResults } from '../base/point.ts'
-import { type Include, type Metric, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
+import { type Include, type Metric, nearness, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
@@ -202,15 +201,19 @@ export class WordSearch {
     // Measured again, so that a distance is the same whichever leg has found the point.
     const distanceOf = (slot: number): number => scalarDistance(metric, vector, searches.index.read(slot))
     const distances = Float64Array.from(all, distanceOf)
-    let bestNear = distances.reduce((sum, distance) => Math.max(sum, nearness(metric, distance)), 0)
+    let bestNear = distances.reduce(
+      (sum, distance) => Math.max(sum, nearness(metric, inUnits(metric, distance))),
+      0,
+    )
     for (const { slot } of nearest!.length === 0 ? [] : nearest!.list(0)) {
-      if (slot !== run.near) bestNear = Math.max(bestNear, nearness(metric, distanceOf(slot)))
+      if (slot !== run.near)
+        bestNear = Math.max(bestNear, nearness(metric, inUnits(metric, distanceOf(slot))))
     }
     const candidates: Candidate[] = []
     for (const [index, slot] of all.entries()) {
       const distance = distances[index]!
       if (maxDistance !== undefined && inUnits(metric, distance) > maxDistance) continue
-      const byNearness = bestNear === 0 ? 0 : nearness(metric, distance) / bestNear
+      const byNearness = bestNear === 0 ? 0 : nearness(metric, inUnits(metric, distance)) / bestNear
       const byWords = bestWords === 0 ? 0 : wordScores[index]! / bestWords
       candidates.push({
         slot,
@@ -319,35 +322,6 @@ export class WordSearch {
       return { ...results, nextCursors }
     }
   }
-}
-
-/** Joins the results of queries that were answered one by one. */
-export function joinResults(lists: readonly SearchResults[]): SearchResults {
-  const concat = (columns: readonly Float64Array[]): Float64Array => {
-    const joined = new Float64Array(columns.reduce((sum, { length }) => sum + length, 0))
-    let at = 0
-    for (const column of columns) {
-      joined.set(column, at)
-      at += column.length
-    }
-    return joined
-  }
-  return {
-    ids: IdLists.joined(lists.map(({ ids }) => ids)),
-    distances: concat(lists.map(({ distances }) => distances)),
-    sequences: concat(lists.map(({ sequences }) => sequences)),
-    details: lists.flatMap(({ details }) => details),
-    profiles: lists.flatMap(({ profiles }) => profiles),
-    plans: lists.flatMap(({ plans }) => plans),
-    ...(lists.some(({ nextCursors }) => nextCursors !== undefined) && {
-      nextCursors: lists.flatMap(({ nextCursors }) => nextCursors ?? [undefined]),
-    }),
-  }
-}
-
-/** A hit's nearness to the query's vector: 0 or more, and larger is nearer. @param distance as the index computes it */
-function nearness(metric: Metric, distance: number): number {
-  return metric === 'Cosine' ? Math.max(0, 2 - distance) : 1 / (1 + inUnits(metric, distance))
 }
 
 function inUnits(metric: Metric, distance: number): number {

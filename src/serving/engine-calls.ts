@@ -56,6 +56,8 @@ export class EngineCalls {
       operation: (name: OperationName, input: undefined, call: Call) => this.#run(name, input, call),
       embed: (texts: readonly string[], signal: AbortSignal | undefined) =>
         this.#context.embeddings!.embed(texts, signal),
+      rerank: (query: string, documents: readonly string[], signal: AbortSignal | undefined) =>
+        this.#context.reranker!.rerank(query, documents, signal),
       chunk: (number: number) => this.#chunk(number),
       closeSnapshot: (number: number) => this.#closeSnapshot(number),
       slow: (request: SlowRequest) => this.#context.slowRequests?.add(request),

@@ -13,6 +13,7 @@ import type { SharedState } from './shared-state.ts'
 export interface RemoteSettings {
   readonly limits: ApiContext['limits']
   readonly embeddings: Pick<Embeddings, 'model' | 'maxTextBytes'> | undefined
+  readonly canRerank: boolean
   readonly slowQueryMs: number
   readonly slowQueriesKept: number
 }
@@ -26,7 +27,7 @@ export function remoteContext(
 ): ApiContext {
   const collections = new RemoteCollections(line, state, reads)
   const database = remoteDatabase(line, reads, undefined, () => state.dimension)
-  const { limits, embeddings } = settings
+  const { limits, embeddings, canRerank } = settings
   return {
     get database() {
       if (!state.isReady) throw new DatabaseError('not_ready', 'the stored points are still loading')
@@ -41,6 +42,12 @@ export function remoteContext(
       ...embeddings,
       embed: async (texts, signal) => (await line.ask('embed', texts, signal)) as readonly Embedding[],
     },
+    reranker: canRerank
+      ? {
+          rerank: async (query, documents, signal) =>
+            (await line.ask('rerank', query, documents, signal)) as readonly number[],
+        }
+      : undefined,
     slowRequests: new RemoteSlowRequests(line, settings),
     elsewhere: (name, input, call) => (hereNames.has(name) ? undefined : run(line, name, input, call)),
   }

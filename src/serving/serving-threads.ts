@@ -278,10 +278,16 @@ function setupOf(
   thread: number,
   { config, context, bodies, state, readers }: ServingThreadsOptions,
 ): ThreadSetup {
-  const { limits, embeddings } = context
+  const { limits, embeddings, reranker } = context
   const { slowQueryMs, slowQueriesKept } = config
   const model = embeddings && { model: embeddings.model, maxTextBytes: embeddings.maxTextBytes }
-  const settings = { limits, embeddings: model, slowQueryMs, slowQueriesKept }
+  const settings = {
+    limits,
+    embeddings: model,
+    canRerank: reranker !== undefined,
+    slowQueryMs,
+    slowQueriesKept,
+  }
   return { config, settings, thread, bodies, reads: readers.add(thread), state: state.memory }
 }
 

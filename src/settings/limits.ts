@@ -36,6 +36,10 @@ export interface Limits {
   readonly embeddingsMaxTextBytes: number
   /** Memory for the embeddings of the most recently used texts. */
   readonly embeddingsCacheBytes: number
+  /** Requests to the reranking endpoint at the same time. */
+  readonly rerankMaxRequests: number
+  /** Time that the endpoint has for one search, including retries. */
+  readonly rerankTimeoutMs: number
   /** Records of at most 1 MiB that a node of a cluster sends to the log at the same time. */
   readonly clusterMaxAppends: number
   /** How long a write is tried while log servers do not answer. */
@@ -60,6 +64,8 @@ export const limits: Limits = Object.freeze({
   embeddingsMaxTexts: 10_000,
   embeddingsMaxTextBytes: 64 * 1024,
   embeddingsCacheBytes: 64 * mebibyte,
+  rerankMaxRequests: 32,
+  rerankTimeoutMs: 10_000,
   clusterMaxAppends: 64,
   // After the death of their leader, the log servers elect another one within a few seconds.
   clusterAppendTimeoutMs: 15_000,

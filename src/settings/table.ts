@@ -145,6 +145,20 @@ class EmbeddingSettings {
   readonly embeddingsApiKey: Row<string | undefined> = key({
     doc: 'Key that the endpoint requires, sent as `authorization: Bearer`. Prefer the environment: a flag shows in the process list.',
   })
+
+  readonly rerankUrl: Row<string | undefined> = endpointUrl({
+    defaultText: 'none: nothing is reranked',
+    doc: 'Base URL of an endpoint that ranks texts for a query like the API of Cohere, Jina or vLLM, such as `https://api.jina.ai/v1`; `/rerank` is added. With it, searches may ask to `rerank`. Needs RERANK_MODEL.',
+  })
+
+  readonly rerankModel: Row<string | undefined> = text('name', {
+    default: undefined,
+    doc: 'Name of the reranking model, as that endpoint knows it.',
+  })
+
+  readonly rerankApiKey: Row<string | undefined> = key({
+    doc: 'Key that the reranking endpoint requires, as EMBEDDINGS_API_KEY.',
+  })
 }
 
 class BoundSettings {
@@ -240,7 +254,7 @@ export const settingGroups: readonly SettingGroup[] = [
   },
   {
     title: 'Embeddings',
-    about: 'For inserts and searches with texts in place of vectors.',
+    about: 'For inserts and searches with texts in place of vectors, and for searches that rerank.',
     rows: new EmbeddingSettings(),
   },
   {

@@ -2,12 +2,14 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A request to an embedding endpoint, as received. */
+/** A request to an embedding endpoint, or to a reranking one, as received. */
 export interface EmbeddingRequest {
   readonly path: string
   readonly authorization: string | undefined
   readonly model: string
   readonly texts: readonly string[]
+  /** Only of a reranking endpoint. */
+  readonly query: string | undefined
   /** Whether the caller has given up. */
   readonly isClosed: () => boolean
   /** Resolves when the connection of the request is closed. */
@@ -38,12 +40,18 @@ export interface EmbeddingServer extends AsyncDisposable {
 export async function startEmbeddingServer(respond: Respond = lettersOf): Promise<EmbeddingServer> {
   const requests: EmbeddingRequest[] = []
   const server = createServer(async (request, response) => {
-    const { model, input } = JSON.parse(await bodyOf(request)) as { model: string; input: string[] }
+    const body = JSON.parse(await bodyOf(request)) as {
+      readonly model: string
+      readonly input?: string[]
+      readonly documents?: string[]
+      readonly query?: string
+    }
     const noted = {
       path: request.url!,
       authorization: request.headers.authorization,
-      model,
-      texts: input,
+      model: body.model,
+      texts: body.input ?? body.documents ?? [],
+      query: body.query,
       isClosed: () => response.destroyed,
       closed: once(response, 'close'),
     }

@@ -46,7 +46,7 @@ function unknownField(numbers: fc.Arbitrary<number>): fc.Arbitrary<Field> {
   })).any
 }
 
-const unknown = unknownField(fc.integer({ min: 16, max: 2 ** 29 - 1 }))
+const unknown = unknownField(fc.integer({ min: 100, max: 2 ** 29 - 1 }))
 
 /** A message whose fields appear in any order and number, mixed with unknown ones. */
 export function messageOf(...known: readonly fc.Arbitrary<Field>[]): fc.Arbitrary<Buffer> {

@@ -3,14 +3,15 @@ import { DatabaseError } from '../../base/errors.ts'
 import { IdLists } from '../../base/id-lists.ts'
 import { idBytes } from '../../base/ids.ts'
 import { PartitionSet } from '../../base/partitions.ts'
-import type {
-  HitDetails,
-  Include,
-  Point,
-  Profile,
-  SearchPlan,
-  SearchResults,
-  VectorQuery,
+import {
+  detailBytes,
+  type HitDetails,
+  type Include,
+  type Point,
+  type Profile,
+  type SearchPlan,
+  type SearchResults,
+  type VectorQuery,
 } from '../../base/point.ts'
 import { filterMessage, filterOf } from '../../messages/filters.ts'
 import {
@@ -46,7 +47,6 @@ import { attributeOf, idMessage, valueMessage } from '../../messages/values.ts'
 import { bytesOfIds, bytesOfNumbers, copiesOf, idsOf, numbersOf } from '../../messages/vectors.ts'
 import { encode, type Init, type MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, FacetCount, ListPage, ListQuery } from '../../points/database.ts'
-import { detailBytes } from '../../search/search-answers.ts'
 import type { NodeFacets, NodePlan, OrderedPage } from './merged-answers.ts'
 import type { FacetsQuery } from './node-reads.ts'
 

@@ -214,9 +214,12 @@ function* responseSteps(
   { queries, results }: SearchAnswer,
   query: number,
 ): Generator<void, void> {
-  const { ids, distances, details, profiles, nextCursors } = results
+  const { ids, distances, details, profiles, nextCursors, groups } = results
   const { include, profile } = queries[query]!
   const nextCursor = nextCursors?.[query]
+  for (const { value, count } of groups?.[query]?.toReversed() ?? []) {
+    writer.item(messages.SearchResponseSchema.field.groups, { value: valueMessage(value), count })
+  }
   if (nextCursor !== undefined) writer.write(messages.SearchResponseSchema, { nextCursor })
   if (profile === true) writer.write(messages.SearchResponseSchema, { profile: profiles[query] })
   const [start, end] = [ids.startOf(query), ids.endOf(query)]

@@ -1,4 +1,12 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
+import {
+  type BoostInput,
+  boostsMax,
+  examplesMax,
+  type GroupByInput,
+  tooManyBoosts,
+  tooManyExamples,
+} from '../../api/answer-shape.ts'
 import type { ChangeByFilterInput, PatchInput, PreconditionInput } from '../../api/change-point.ts'
 import type { SetAliasesInput, WordsInput } from '../../api/collections.ts'
 import {
@@ -11,12 +19,12 @@ import {
 } from '../../api/evaluate-points.ts'
 import type { OnErrorInput } from '../../api/insert-points.ts'
 import type { GrpcOperationName, OperationTypes } from '../../api/operations.ts'
+import type { SearchInput } from '../../api/search-query.ts'
 import {
   type IncludeInput,
   type PayloadInput,
   type PointInput,
   pathsMax,
-  type SearchInput,
   tooManyPaths,
 } from '../../api/validation.ts'
 import { checkDateTime } from '../../base/attribute-checks.ts'
@@ -258,7 +266,10 @@ function queryIn(
   // Named one by one: a copy of the other fields takes longer than reading them.
   const { queryVector, similarity, limit, ef, nearId, include, filter, exact, maxDistance, profile, text } =
     message.read()
-  const { words, wordsOfText, balance, cursor } = message.read()
+  const { words, wordsOfText, balance, cursor, diversity, groupBy, rerank, onError } = message.read()
+  // Before the vector is read, which can move it within the message.
+  const boosts = Array.from(message.items('boost'))
+  const [like, unlike] = [examplesIn(message, 'like', index), examplesIn(message, 'unlike', index)]
   const query = {
     vector: queryVector && vectorIn(queryVector, vectorOf),
     similarity,
@@ -273,10 +284,24 @@ function queryIn(
     words: wordsOfText ? true : words,
     balance,
     cursor,
+    like,
+    unlike,
+    diversity: diversity || undefined,
+    groupBy: groupBy && groupByIn(groupBy),
+    rerank,
+    onError: onError || undefined,
   }
-  if (filter === undefined) return query
+  if (filter === undefined && boosts.length === 0) return query
+  const path = pathOf('queries', index)
+  if (boosts.length > boostsMax) throw tooManyBoosts(`${path}boost`)
   return function* () {
-    return { ...query, filter: yield* filterIn(filter, `${pathOf('queries', index)}filter`) }
+    const boost: BoostInput[] = []
+    for (const each of boosts) boost.push(yield* boostIn(each, `${path}boost[${boost.length}]`))
+    return {
+      ...query,
+      ...(filter && { filter: yield* filterIn(filter, `${path}filter`) }),
+      ...(boost.length > 0 && { boost }),
+    }
   }
 }
 
@@ -311,6 +336,33 @@ function* evaluationIn(
     ef,
     filter: yield* optionalFilterIn(filter),
   }
+}
+
+function examplesIn(
+  message: Encoded<messages.SearchRequest>,
+  field: 'like' | 'unlike',
+  index: number,
+): string[] | undefined {
+  const ids: string[] = []
+  for (const each of message.items(field)) {
+    if (ids.length === examplesMax) throw tooManyExamples(`${pathOf('queries', index)}${field}`)
+    ids.push(idIn(each))
+  }
+  return ids.length === 0 ? undefined : ids
+}
+
+function* boostIn(message: Encoded<messages.Boost>, at: string): Generator<undefined, BoostInput, void> {
+  const { weight, filter, recent } = message.read()
+  return {
+    weight,
+    ...(filter && { filter: yield* filterIn(filter, `${at}.filter`) }),
+    ...(recent && { recent: recent.read() }),
+  }
+}
+
+function groupByIn(message: Encoded<messages.GroupBy>): GroupByInput {
+  const { path, size } = message.read()
+  return { path, size }
 }
 
 function includeIn(message: Encoded<messages.Include>): IncludeInput {

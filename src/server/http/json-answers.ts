@@ -74,7 +74,20 @@ function* detailSteps(
     }
     json.add(close)
   }
-  const { nextCursors } = answer.results
+  const { nextCursors, groups } = answer.results
+  if (groups !== undefined) {
+    json.add(`,"groups":${open}`)
+    for (const [query, ofQuery = []] of groups.entries()) {
+      if (query > 0) json.add(',')
+      json.add('[')
+      for (const [index, { value, count }] of ofQuery.entries()) {
+        const entry = `{"value":${attributeToJson(value)},"count":${count}}`
+        if (json.add(`${index > 0 ? ',' : ''}${entry}`)) yield
+      }
+      json.add(']')
+    }
+    json.add(close)
+  }
   if (nextCursors !== undefined) {
     const cursors = JSON.stringify(isBatch ? Array.from(nextCursors, (each) => each ?? null) : nextCursors[0])
     if (cursors !== undefined) json.add(`,"next_cursor":${cursors}`)
@@ -151,6 +164,7 @@ function profileJson(profile: Profile | undefined): string {
     queue_us: profile.queueUs,
     search_us: profile.searchUs,
     recall_estimate: profile.recallEstimate,
+    steps: profile.steps,
   })
 }
 

@@ -1,3 +1,12 @@
+import {
+  type BoostInput,
+  boostsMax,
+  examplesMax,
+  type GroupByInput,
+  type RecentInput,
+  tooManyBoosts,
+  tooManyExamples,
+} from '../../api/answer-shape.ts'
 import type {
   ChangeByFilterInput,
   PatchInput,
@@ -24,12 +33,12 @@ import {
 import type { InsertVectorsBatchInput, OnErrorInput } from '../../api/insert-points.ts'
 import type { CountPointsInput, FacetPointsInput, ListPointsInput } from '../../api/read-points.ts'
 import type { SearchPointsBatchInput } from '../../api/search-points.ts'
+import type { SearchInput } from '../../api/search-query.ts'
 import {
   type IncludeInput,
   type PayloadInput,
   type PointInput,
   pathsMax,
-  type SearchInput,
   tooManyPaths,
 } from '../../api/validation.ts'
 import { placeOf } from '../../base/attribute-checks.ts'
@@ -217,6 +226,24 @@ const query = new ObjectReader<SearchInput>({
   words: readQueryWords,
   balance: readNumber,
   cursor: readString,
+  boost: listOf(
+    new ObjectReader<BoostInput>(
+      {
+        weight: readNumber,
+        filter,
+        recent: new ObjectReader<RecentInput>({ path: readString, halfLife: readString }, 'recent'),
+      },
+      'boost',
+    ),
+    boostsMax,
+    tooManyBoosts,
+  ),
+  like: readExamples,
+  unlike: readExamples,
+  diversity: readNumber,
+  groupBy: new ObjectReader<GroupByInput>({ path: readString, size: readNumber }, 'group_by'),
+  rerank: readNumber,
+  onError: readString,
 })
 
 function readQueryWords(json: JsonScanner, at: string): string | boolean {
@@ -429,6 +456,29 @@ function readExpiry(json: JsonScanner, at: string): number | null {
 /** Reads an array of paths; stops reading at the first path beyond the limit. */
 function readPaths(json: JsonScanner, at: string): readonly string[] {
   return readTexts(json, at, pathsMax, () => tooManyPaths(at))
+}
+
+function readExamples(json: JsonScanner, at: string): readonly string[] {
+  return readTexts(json, at, examplesMax, () => tooManyExamples(at))
+}
+
+/** Reads an array of objects; stops reading at the first one beyond the limit. */
+function listOf<Item extends object>(
+  item: ObjectReader<Item>,
+  countMax: number,
+  tooMany: (at: string) => DatabaseError,
+): { steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, Item[], void> } {
+  return {
+    *steps(json, at, notes) {
+      expectKind(json, 'array', at)
+      const items: Item[] = []
+      for (const index of json.elements()) {
+        if (index === countMax) throw tooMany(at)
+        items.push(yield* item.steps(json, `${at}[${index}]`, notes))
+      }
+      return items
+    },
+  }
 }
 
 function readTexts(
