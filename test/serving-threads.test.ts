@@ -285,6 +285,48 @@ describe('a service on several threads', () => {
     }
   })
 
+  it('forgets what a filter by words has found when other words are declared', async () => {
+    await using service = await startServedBy(threads)
+    using http = await RawHttp.open(portOf(service))
+    const payload = { content_type: 'Text', content: 'two lakes' }
+    http.request('POST /points', json, JSON.stringify({ vector: [1, 2, 3], payload }))
+    assert.equal((await http.answer()).status, 201)
+    const declare = async (language: string): Promise<void> => {
+      http.request(
+        'PUT /collections/default',
+        json,
+        JSON.stringify({ words: { language, paths: { content: 1 } } }),
+      )
+      assert.equal((await http.answer()).status, 200)
+    }
+    const isCounted = async (wanted: number): Promise<boolean> => {
+      http.request('POST /points/count', json, JSON.stringify({ filter: { content: { $match: 'lake' } } }))
+      const answer = await http.answer()
+      return answer.status === 200 && (JSON.parse(answer.body) as { count: number }).count === wanted
+    }
+    const { count } = Collection.prototype
+    let asked = 0
+    Collection.prototype.count = function (...inputs) {
+      asked += 1
+      return count.apply(this, inputs)
+    }
+    try {
+      for (const [language, wanted] of [['english', 1] as const, ['none', 0] as const]) {
+        await declare(language)
+        await until(() => isCounted(wanted))
+        // Until the thread that has received the requests counts by itself.
+        for (let before = -1; before !== asked; ) {
+          before = asked
+          http.request('POST /points/search', json, '{"vector":[1,2,3],"similarity":"Cosine","limit":1}')
+          assert.equal((await http.answer()).status, 200)
+          assert.ok(await isCounted(wanted))
+        }
+      }
+    } finally {
+      Collection.prototype.count = count
+    }
+  })
+
   it('answers searches with points as they were at one moment, while they change', async () => {
     await using service = await startServedBy(threads)
     const ids: string[] = Array.from({ length: 12 }, () => randomUUID())

@@ -255,6 +255,9 @@ export class AttributeIndex {
   /** Forgets what filters have found: call when other words are declared. */
   forgetFilters(): void {
     this.#cache.clear()
+    // Serving threads keep bitmaps while no point changes: a change that changes nothing ends that.
+    this.journal.add(0)
+    this.journal.settle()
   }
 
   #willChange(slot: number): void {
