@@ -460,8 +460,7 @@ function addSourceOptions(command: Command): Command {
 }
 
 const helpBelow = `
-Example:
-  vicinal query --text 'how to mend a bicycle' --filter '{"price": {"$lt": 10}}'
+Example: vicinal query --text 'mend a bicycle' --filter '{"price": {"$lt": 10}}'
 
 \`vicinal <command> --help\` explains a command; that of serve lists all settings.
 Exit codes: 0 done, 1 failed, 2 usage error, 130 and 143 stopped by a signal.
