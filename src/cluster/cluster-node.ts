@@ -250,11 +250,6 @@ export class ClusterNode {
     return this.#applier?.applied.position ?? 0
   }
 
-  /** The same position, with the cluster's clock at it. */
-  get place(): LogPlace {
-    return this.#applier?.applied ?? this.#from
-  }
-
   /** See `Applier.visible`. */
   get visible(): number {
     return this.#applier?.visible ?? 0

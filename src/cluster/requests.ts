@@ -327,8 +327,9 @@ class AnsweredCall {
   constructor(timeoutMs: number, options: AnsweredCallOptions) {
     this.#options = options
     this.#parts = this.#answered()
-    const late = new DatabaseError('deadline_exceeded', 'the deadline of the call has passed')
-    if (timeoutMs > 0) this.#deadline = setTimeout(() => this.#abort.abort(late), timeoutMs)
+    const onLate = (): void =>
+      this.#abort.abort(new DatabaseError('deadline_exceeded', 'the deadline of the call has passed'))
+    if (timeoutMs > 0) this.#deadline = setTimeout(onLate, timeoutMs)
     this.#idle = setTimeout(() => this.cancel(), idleMs)
   }
 

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { VectorClient } from '../../src/client/client.ts'
+import { createGrpcClient } from '../../src/client/grpc-client.ts'
+import { createHttpClient } from '../../src/client/http-client.ts'
 import { natsMissing } from '../support/nats-servers.ts'
+import { until } from '../support/until.ts'
 import { runCampaign } from './campaign.ts'
+import { ClusterProcesses, grpcKey } from './cluster-processes.ts'
 import type { faults, faultsOfParts } from './faults.ts'
 
 /** `npm run test:cluster` runs the others. */
@@ -41,6 +46,59 @@ describe('a cluster of three nodes and three log servers', { skip: natsMissing()
       report: (line) => test.diagnostic(line),
     })
     assert.ok(writes > 30 && reads > 30)
+  })
+
+  it('shows no error to clients with the addresses of all nodes when one is killed', async (test) => {
+    await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
+    const { nodes } = cluster
+    await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
+    const clients = [
+      createHttpClient({ baseUrl: nodes.map(({ url }) => url) }),
+      createGrpcClient({ address: nodes.map(({ grpcAddress }) => grpcAddress), apiKey: grpcKey }),
+    ]
+    const ids: string[] = []
+    const ends = { reads: [performance.now()], writes: [performance.now()] }
+    let isOver = false
+    const write = async (client: VectorClient): Promise<void> => {
+      while (!isOver) {
+        ids.push(
+          await client.insert({ vector: [ids.length, 1], payload: { contentType: 'Text', content: '' } }),
+        )
+        ends.writes.push(performance.now())
+      }
+    }
+    const read = async (client: VectorClient): Promise<void> => {
+      while (!isOver) {
+        await client.search({ vector: [1, 2], limit: 3, metric: 'Euclidean' })
+        ends.reads.push(performance.now())
+      }
+    }
+    const working = Promise.all(
+      clients.flatMap((client) => [write(client), write(client), read(client), read(client)]),
+    )
+    const more = async (count: number): Promise<void> => {
+      const [reads, writes] = [ends.reads.length + count, ends.writes.length + count]
+      await Promise.race([working, until(() => ends.reads.length >= reads && ends.writes.length >= writes)])
+    }
+    for (const node of nodes.slice(0, 2)) {
+      await more(50)
+      const killedMs = performance.now()
+      await node.kill()
+      await more(100)
+      for (const [kind, all] of Object.entries(ends)) {
+        const after = [killedMs, ...all.filter((ms) => ms > killedMs)]
+        const longest = Math.max(...after.slice(1).map((ms, at) => ms - after[at]!))
+        test.diagnostic(`longest time without answers to ${kind}: ${longest.toFixed(0)} ms`)
+      }
+      await node.start()
+      await until(async () => await node.isReady())
+    }
+    isOver = true
+    await working
+    for (const client of clients) {
+      assert.equal(await client.count(undefined, { consistency: 'latest' }), ids.length)
+      await client.close()
+    }
   })
 
   for (const [mutant, message] of Object.entries(mutants)) {

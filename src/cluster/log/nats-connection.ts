@@ -43,6 +43,8 @@ export async function connectToNats(
       ? {}
       : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
     name: options.name,
+    // Otherwise each request makes an error, with a stack, in case it fails.
+    noAsyncTraces: true,
     maxReconnectAttempts: -1,
     reconnectDelayHandler: () => {
       // The client calls this between any two servers. There is no other way to end its first attempts.

@@ -67,7 +67,7 @@ export class Scatter {
     } finally {
       signal?.removeEventListener('abort', onAbort)
       // Cancels the questions that are still open.
-      stop.abort()
+      stop.abort(over)
     }
   }
 
@@ -128,7 +128,7 @@ export class Scatter {
       () => {},
       () => {},
     )
-    return { answer, answered, end: () => stop.abort() }
+    return { answer, answered, end: () => stop.abort(over) }
   }
 
   /** Also asks other nodes when a node takes longer than usual; undefined when no second question may be asked. */
@@ -158,7 +158,7 @@ export class Scatter {
       this.#avoid(part.node)
       return answers
     }
-    return { answer: later(), answered, end: () => stop.abort() }
+    return { answer: later(), answered, end: () => stop.abort(over) }
   }
 
   async #elsewhere<Answer>(
@@ -272,6 +272,8 @@ const retryableReasons: ReadonlySet<Reason> = new Set([
   ...(['memory_full', 'files_exhausted', 'internal'] as const),
 ])
 
+/** Made once: a new error, with its stack, costs as much as the rest of a question. */
+const over = new DatabaseError('cancelled', 'the answer is not needed any more')
 const notAsked = new DatabaseError('not_ready', 'no other node was asked')
 
 /** Whether another node may answer what one has refused. */
