@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from '../../base/log.ts'
+import { unlessAborted } from '../waiting.ts'
 
 export interface NatsConnectionOptions {
   /** `nats://`, `tls://`, with user and password or a token where the servers require them. */
@@ -87,12 +88,8 @@ async function withAllServers(
 
 /** Waits for a connection until the signal aborts. A connection that arrives later is closed. */
 async function orAborted(connecting: Promise<NatsConnection>, signal: AbortSignal): Promise<NatsConnection> {
-  const aborted = Promise.withResolvers<never>()
-  const abort = (): void => aborted.reject(signal.reason)
-  if (signal.aborted) abort()
-  signal.addEventListener('abort', abort)
   try {
-    return await Promise.race([connecting, aborted.promise])
+    return await unlessAborted(connecting, signal)
   } catch (error) {
     connecting.then(
       (connection) => connection.close(),
@@ -100,8 +97,6 @@ async function orAborted(connecting: Promise<NatsConnection>, signal: AbortSigna
       () => {},
     )
     throw error
-  } finally {
-    signal.removeEventListener('abort', abort)
   }
 }
 

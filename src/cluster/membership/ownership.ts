@@ -1,5 +1,4 @@
 import { DatabaseError } from '../../base/errors.ts'
-import { partitionCount } from '../../base/partitions.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import { ownersIn, type RingNode, ringOf } from './ring.ts'
 import {
@@ -105,14 +104,6 @@ export function withoutNode(
   const owners = ownership.owners.map((each) => each.filter((owner) => owner !== node))
   const lost = owners.flatMap((each, partition) => (each.length === 0 ? [partition] : []))
   return { ownership: { ...ownership, owners }, lost }
-}
-
-/** @throws RangeError when the document does not hold a valid ownership */
-export function checkOwnership({ ring, owners }: Ownership): void {
-  const isRing = ring.firsts.every((first) => first >= 0 && first < Math.max(1, ring.nodes.length))
-  if (owners.length !== partitionCount || ring.firsts.length !== partitionCount || !isRing) {
-    throw new RangeError('the owners of partitions in the topology are damaged')
-  }
 }
 
 function ownersOf({ owners }: Ownership, partition: number): readonly string[] {

@@ -209,24 +209,16 @@ export async function foundParts(
   signal: AbortSignal | undefined,
   cause?: unknown,
 ): Promise<readonly CoverPart[]> {
+  // What a node knows about the others can be a second old.
+  const endMs = performance.now() + knownMs
   let now = look()
-  await untilKnown(() => {
+  while (now.missing.size > 0 && !(signal?.aborted ?? false) && performance.now() < endMs) {
+    await pause(lookMs, signal)
     now = look()
-    return now.missing.size === 0
-  }, signal)
+  }
   if (signal?.aborted) throw cancellation(signal)
   if (now.missing.size > 0) throw withoutOwner(now.missing, cause)
   return now.parts
-}
-
-/**
- * Waits a moment for a partition that no node seems to hold: what a node knows about the others can be a second old.
- *
- * @param find whether the partition has an owner now
- */
-export async function untilKnown(find: () => boolean, signal: AbortSignal | undefined): Promise<void> {
-  const endMs = performance.now() + knownMs
-  while (!find() && !(signal?.aborted ?? false) && performance.now() < endMs) await pause(lookMs, signal)
 }
 
 /** How long nodes take to answer: the latest times, by node and kind of question. */
