@@ -327,7 +327,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
   }
 
   whenIndexReady(): Promise<boolean> | undefined {
-    return this.#indexer.room()
+    return this.#indexer.mayWrite()
   }
 
   /** What a snapshot of the store can use in place of records. */

@@ -7,7 +7,7 @@ import type { DeadSlots, Reachability } from './graph-repair.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import { bestSource, type GraphSet, sampleForCheck } from './graph-set.ts'
 import type { GraphPlace, LoadedGraph } from './index-thread-pool.ts'
-import type { LinkBatches, WriterRoom } from './link-batches.ts'
+import type { Backpressure, LinkBatches } from './link-batches.ts'
 import type { RecallPlans } from './recall-plans.ts'
 
 interface GraphBuildsOptions {
@@ -17,7 +17,7 @@ interface GraphBuildsOptions {
   readonly dead: DeadSlots
   readonly plans: RecallPlans
   readonly checkpoints: Checkpoints
-  readonly room: WriterRoom
+  readonly backpressure: Backpressure
   readonly logger: Logger
 }
 
@@ -56,18 +56,18 @@ export class GraphBuilds {
   }
 
   #begin(graph: number, on: GraphDistanceSource, points: number): void {
-    const { graphs, links, plans, room, scheduler } = this.#options
+    const { graphs, links, plans, backpressure, scheduler } = this.#options
     graphs.sources.choose(graph, on, points)
     if (!graphs.sources.isActive(graph)) return
     for (const { ordinal } of graphs.index.segments) links.enqueueUnlinked({ ordinal, graph })
-    room.expectBacklog()
+    backpressure.expectBacklog()
     plans.expire(graphDistanceMetrics[graph]!)
     scheduler.dispatch()
   }
 
   /** Chooses the distance source of a graph. An existing graph with another source is rebuilt. */
   async #check(graph: number): Promise<void> {
-    const { graphs, scheduler, logger, checkpoints, room } = this.#options
+    const { graphs, scheduler, logger, checkpoints, backpressure } = this.#options
     const { index } = graphs
     const points = index.liveCount
     const sample = sampleForCheck(index, index.segments)
@@ -97,7 +97,7 @@ export class GraphBuilds {
     } finally {
       this.#checking.delete(graph)
       if (graph === 0) graphs.endStart()
-      room.recheck()
+      backpressure.recheck()
       scheduler.dispatch()
     }
   }

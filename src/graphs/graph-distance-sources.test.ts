@@ -79,14 +79,14 @@ it('writers wait until the first graph has been started if many points come mean
     for (let time = 0; time * rowBytes < bytes; time += 1) fixture.insert(vector)
   }
   insertBytes(graphBytesMin)
-  assert.equal(indexer.room(), undefined)
+  assert.equal(indexer.mayWrite(), undefined)
   insertBytes(buildingBytes + rowBytes)
-  assert.equal(await indexer.room(), true)
+  assert.equal(await indexer.mayWrite(), true)
   assert.equal(indexer.distanceSources.Euclidean, 'codes')
   // From then on they wait only for a share of the links, although far more points wait than usual.
   assert.ok(indexer.isRebuilding)
   assert.ok(indexer.unindexed * rowBytes > maxUnindexedBytes)
-  assert.equal(indexer.room(), undefined)
+  assert.equal(indexer.mayWrite(), undefined)
 })
 
 it('codes are used if they are good enough, rows if they are better, and nothing if neither is usable', () => {

@@ -1,3 +1,4 @@
+import { assert } from '../base/errors.ts'
 import type { SourceRecall } from '../index/audit.ts'
 import type { ScanQuery } from '../index/flat-scanner.ts'
 import type { ReachScan } from '../index/graph-check.ts'
@@ -114,6 +115,7 @@ export class IndexThread extends EngineThread<TaskMessage, ResultMessage | Fault
 
   protected override onMessage(message: ResultMessage | FaultMessage): void {
     const task = this.#task
+    assert(task !== undefined || this.#fault !== undefined, 'an index thread answers a task')
     this.#task = undefined
     // A thread that is being stopped can still answer. Its task was rejected then.
     if (message.kind === 'result') task?.resolve(message.result)
@@ -142,6 +144,7 @@ export class IndexThread extends EngineThread<TaskMessage, ResultMessage | Fault
   /** Runs a task on an attached index; rejects when it fails or the thread has died. */
   run<Kind extends TaskKind>(index: number, task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
     if (this.#fault !== undefined) return Promise.reject(this.#fault)
+    assert(this.#task === undefined, 'an index thread does one task at a time')
     this.beforeWork(index)
     this.#task = { index, ...Promise.withResolvers<unknown>() }
     this.post({ kind: 'task', index, task: task as Task })

@@ -15,7 +15,7 @@ import { DeadSlots, GraphRepair, Reachability } from './graph-repair.ts'
 import { GraphScheduler } from './graph-scheduler.ts'
 import { GraphSet } from './graph-set.ts'
 import type { IndexThreadPool, TaskResults } from './index-thread-pool.ts'
-import { LinkBatches, WriterRoom } from './link-batches.ts'
+import { Backpressure, LinkBatches } from './link-batches.ts'
 import { RecallControl } from './recall-control.ts'
 import { type FilteredAsk, plansInWords, RecallPlans, type RouteInForce } from './recall-plans.ts'
 import { shareRanges, stopRanges } from './shared-ranges.ts'
@@ -73,7 +73,7 @@ export class Indexer {
   readonly #dead: DeadSlots
   readonly #reachability: Reachability
   readonly #repair: GraphRepair
-  readonly #room: WriterRoom
+  readonly #backpressure: Backpressure
   readonly #checkpoints: Checkpoints
   readonly #builds: GraphBuilds
   readonly #recall: RecallControl
@@ -87,7 +87,7 @@ export class Indexer {
     this.#graphs = new GraphSet(options.maxUnindexedBytes, options.graphBytesMin)
     this.#links = new LinkBatches(this.#graphs, {
       onLinked: ({ graph }, count) => {
-        this.#room.linked(graph === 0 ? count : 0)
+        this.#backpressure.linked(graph === 0 ? count : 0)
         this.#reachability.changed()
         if (graph === 0) this.#plans.linked(count)
       },
@@ -100,7 +100,7 @@ export class Indexer {
       logger: options.logger,
       onDispatch: () => this.#recall.startWhenDue(),
       onFail: () => {
-        this.#room.letPass()
+        this.#backpressure.letPass()
         this.#links.close()
         this.#dead.freeAll()
       },
@@ -109,7 +109,7 @@ export class Indexer {
     this.#dead = new DeadSlots(this.#graphs, options.onFree)
     this.#reachability = new Reachability(parts)
     this.#repair = new GraphRepair({ ...parts, dead: this.#dead, reachability: this.#reachability })
-    this.#room = new WriterRoom(this.#graphs, options.maxUnindexedBytes)
+    this.#backpressure = new Backpressure(this.#graphs, options.maxUnindexedBytes)
     const shared = {
       ...parts,
       plans: this.#plans,
@@ -118,10 +118,15 @@ export class Indexer {
     const { directory, sequence } = options
     this.#checkpoints = new Checkpoints({ ...shared, directory, sequence })
     const kept = { ...shared, checkpoints: this.#checkpoints }
-    this.#builds = new GraphBuilds({ ...kept, links: this.#links, dead: this.#dead, room: this.#room })
+    this.#builds = new GraphBuilds({
+      ...kept,
+      links: this.#links,
+      dead: this.#dead,
+      backpressure: this.#backpressure,
+    })
     this.#recall = new RecallControl({
       ...kept,
-      room: this.#room,
+      backpressure: this.#backpressure,
       builds: this.#builds,
       isQuiet: () => this.#isQuiet(),
       onMeasured: options.onMeasured,
@@ -156,7 +161,7 @@ export class Indexer {
   async load(): Promise<void> {
     const loaded = await this.#checkpoints.load()
     for (const place of this.#graphs.activePlaces) this.#links.enqueueUnlinked(place)
-    this.#room.expectBacklog()
+    this.#backpressure.expectBacklog()
     const linked = this.#graphs.index.liveCount - this.#graphs.waiting
     for (const { meta } of loaded) {
       this.#plans.restore(meta.plans, linked)
@@ -241,16 +246,16 @@ export class Indexer {
   }
 
   /**
-   * Undefined if more points may wait to be linked now. Otherwise resolves with true when there is room, or with false
+   * Undefined if more points may wait to be linked now. Otherwise resolves with true when writers may go on, or with false
    * when a writer has waited too long.
    */
-  room(): Promise<boolean> | undefined {
-    return this.#room.wait()
+  mayWrite(): Promise<boolean> | undefined {
+    return this.#backpressure.wait()
   }
 
   /** Lets waiting and later writers pass, because the index is about to be closed. */
   letWritersPass(): void {
-    this.#room.letPass()
+    this.#backpressure.letPass()
   }
 
   /** Call when a point has taken effect in a slot. */
@@ -331,7 +336,7 @@ export class Indexer {
   #left(count: number, slots: readonly number[]): void {
     this.#checkpoints.changed(count)
     for (const slot of slots) if (this.#dead.leftQueues(slot) && this.#dead.areMany) this.#repair.soon()
-    this.#room.recheck()
+    this.#backpressure.recheck()
   }
 
   #isQuiet(): boolean {
@@ -340,7 +345,7 @@ export class Indexer {
 
   #whenIdle(): void {
     const isBusy = this.#recall.takeAsked() > (busyQueriesPerSecond * this.#quietMs) / 4000
-    this.#room.refuseLate()
+    this.#backpressure.refuseLate()
     if (!this.#graphs.isAttached || this.#scheduler.hasFailed || !this.#graphs.hasGraph) return
     const isQuiet = this.#isQuiet()
     if (this.#dead.inGraphs.size > 0 && isQuiet) this.#repair.soon()

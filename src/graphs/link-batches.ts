@@ -1,3 +1,4 @@
+import { assert } from '../base/errors.ts'
 import { slotStates } from '../index/graph-state.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
 import { buildingBytes, type GraphSet } from './graph-set.ts'
@@ -61,7 +62,7 @@ export class LinkBatches {
     queue.push(local)
   }
 
-  /** Returns the counts of a segment, with room for this slot. */
+  /** Returns the counts of a segment, long enough for this slot. */
   #queuedUpTo(ordinal: number, local: number): Uint8Array {
     const queued = this.#queued[ordinal] ?? new Uint8Array(0)
     if (local < queued.length) return queued
@@ -107,6 +108,7 @@ export class LinkBatches {
   /** Call when the first `count` slots of a batch have been linked; the others are handed out again. */
   linked(batch: LinkBatch, count: number): void {
     const { place, slots, done } = batch
+    assert(count >= 0 && count <= slots.length, 'no more slots are linked than were handed out')
     this.#events.onLinked(place, count)
     if (count < slots.length) this.#begun.push({ ...batch, slots: slots.slice(count) })
     else this.#left(place.ordinal, done())
@@ -134,6 +136,7 @@ export class LinkBatches {
     const first = ordinal * this.#graphs.index.layout.capacity
     const slots: number[] = []
     for (const local of locals) {
+      assert(queued[local]! > 0, 'a slot leaves a queue that has it')
       queued[local]! -= 1
       if (queued[local] === 0) slots.push(first + local)
     }
@@ -154,7 +157,7 @@ const slotsPerTask = 32
  * They are no reason to refuse others: searches scan all of them anyway. One new point is then accepted for every two
  * that are linked, so the backlog shrinks however many points arrive.
  */
-export class WriterRoom {
+export class Backpressure {
   readonly #graphs: GraphSet
   readonly #maxUnindexedBytes: number
   /** Whether writers need not wait any more. */
@@ -170,7 +173,7 @@ export class WriterRoom {
     this.#maxUnindexedBytes = maxUnindexedBytes
   }
 
-  get hasRoom(): boolean {
+  get isOpen(): boolean {
     return !this.isBehind || this.#graphs.waitingForGraph <= this.#backlogMax
   }
 
@@ -192,11 +195,11 @@ export class WriterRoom {
   }
 
   /**
-   * Undefined if more points may wait to be linked now. Otherwise resolves with true when there is room, or with false
+   * Undefined if more points may wait to be linked now. Otherwise resolves with true when writers may go on, or with false
    * when a writer has waited too long.
    */
   wait(): Promise<boolean> | undefined {
-    if (this.hasRoom) return undefined
+    if (this.isOpen) return undefined
     this.#waiting ??= { ...Promise.withResolvers<boolean>(), since: performance.now() }
     return this.#waiting.promise
   }
@@ -208,11 +211,11 @@ export class WriterRoom {
   }
 
   /**
-   * Lets waiting writers pass if there is room now. Call when slots left the link queues, or when the start of a graph
+   * Lets waiting writers pass if few enough points wait now. Call when slots left the link queues, or when the start of a graph
    * has ended.
    */
   recheck(): void {
-    if (this.#waiting !== undefined && this.hasRoom) this.#endWaiting(true)
+    if (this.#waiting !== undefined && this.isOpen) this.#endWaiting(true)
   }
 
   /**
@@ -238,13 +241,13 @@ export class WriterRoom {
     this.#endWaiting(true)
   }
 
-  #endWaiting(hasRoom: boolean): void {
-    this.#waiting?.resolve(hasRoom)
+  #endWaiting(isOpen: boolean): void {
+    this.#waiting?.resolve(isOpen)
     this.#waiting = undefined
   }
 }
 
-/** A writer waits at most this long for room while points are being linked. */
+/** A writer waits at most this long while points are being linked. */
 const roomWaitMs = 20_000
 /** A writer waits at most this long while no point is linked. */
 const roomIdleMs = 3_000

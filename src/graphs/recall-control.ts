@@ -18,7 +18,7 @@ import type { Checkpoints, GraphBuilds } from './graph-builds.ts'
 import type { Reachability } from './graph-repair.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
-import type { WriterRoom } from './link-batches.ts'
+import type { Backpressure } from './link-batches.ts'
 import {
   type FilteredAsk,
   plansInWords,
@@ -32,7 +32,7 @@ interface RecallControlOptions {
   readonly graphs: GraphSet
   readonly scheduler: GraphScheduler
   readonly plans: RecallPlans
-  readonly room: WriterRoom
+  readonly backpressure: Backpressure
   readonly reachability: Reachability
   readonly checkpoints: Checkpoints
   readonly builds: GraphBuilds
@@ -130,7 +130,7 @@ export class RecallControl {
 
   /** Stops a measurement that no search waits for, if writers would otherwise have to wait. */
   yieldToWriters(): void {
-    if (this.#canBePostponed && this.#options.room.isBehind) this.stop()
+    if (this.#canBePostponed && this.#options.backpressure.isBehind) this.stop()
   }
 
   /** Ends the current measurement. */
@@ -205,9 +205,9 @@ export class RecallControl {
     ready: readonly boolean[],
     on: ReturnType<RecallPlans['now']>,
   ): Promise<boolean> {
-    const { plans, room, graphs, checkpoints, onMeasured } = this.#options
+    const { plans, backpressure, graphs, checkpoints, onMeasured } = this.#options
     this.#canBePostponed = !plans.isAsked(metric)
-    if (this.#canBePostponed && room.isBehind) return this.#postpone()
+    if (this.#canBePostponed && backpressure.isBehind) return this.#postpone()
     // The metrics before this one took seconds, and points were inserted and removed meanwhile.
     const request = plans.request(graphs.index, metric, ready, graphs.waiting, graphs.sources.active)
     await this.#measureReaches(request)

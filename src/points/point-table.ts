@@ -139,9 +139,11 @@ export class PointTable implements OrderedPoints {
 
   /** Hides the point in a slot. */
   hide(slot: number): void {
+    const partition = this.ids.firstByteOf(slot)
+    assert(this.isVisible(slot) && this.#byPartition[partition]! > 0, 'only a visible point is hidden')
     this.order.removed(slot)
     this.index!.remove(slot)
-    this.#byPartition[this.ids.firstByteOf(slot)]! -= 1
+    this.#byPartition[partition]! -= 1
   }
 
   /** Removes the hidden point from its slot. */

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { defaultCollection, type WordSettings } from '../base/collection.ts'
+import { assert } from '../base/errors.ts'
 import { syncDirectoryAsync } from '../base/files.ts'
 import {
   beyondRepair,
@@ -87,6 +88,10 @@ export class Catalog {
     readonly collection: CollectionRecord
   } {
     const number = this.#nextNumber
+    assert(
+      !this.#records.has(number) && !this.dropped.has(number),
+      'the number of a collection is never used again',
+    )
     const collection = { ...settings, number }
     return {
       collection,

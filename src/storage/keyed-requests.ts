@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { DatabaseError, reasonIn } from '../base/errors.ts'
+import { assert, DatabaseError, reasonIn } from '../base/errors.ts'
 import { idSeedBytes } from '../base/new-ids.ts'
 import {
   decodeRequestNumbers,
@@ -70,6 +70,7 @@ export function addRequests(
   const { first } = queue
   let { count, refusalBytes } = queue
   for (const value of records) {
+    assert(decodeKeyedRequest(value) !== undefined, 'a request is sound before it is stored')
     const number = (first + count) % requestNumbers
     const key = keyOfHash(value)
     table.putSync(keyOfRequest(number), value)

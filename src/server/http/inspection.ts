@@ -61,7 +61,7 @@ export function statsOfNodesJson(collection: string, { points, missing, nodes }:
 }
 
 /** Figures of all copies of an index: counts and sizes are sums, the others are the least favourable ones. */
-function figuresJson(all: readonly CollectionStats[]): FiguresJson {
+function figuresJson(all: readonly CollectionStats[]) {
   const sum = (of: (stats: CollectionStats) => number): number =>
     all.reduce((total, each) => total + of(each), 0)
   const most = (of: (stats: CollectionStats) => number): number => Math.max(0, ...all.map(of))
@@ -85,27 +85,6 @@ function figuresJson(all: readonly CollectionStats[]): FiguresJson {
     graphs: graphsJson(all),
     searches: distanceMetrics.map((metric) => searchJson(metric, all)),
   }
-}
-
-interface FiguresJson {
-  readonly dimension: number | null
-  readonly segments: number
-  readonly sequence: number
-  readonly linked: number
-  readonly waiting: number
-  readonly tombstones: number
-  readonly settling: boolean
-  readonly memory_bytes: {
-    readonly index: number
-    readonly ids: number
-    readonly attributes: number
-    /** Absent if the collection has no words. */
-    readonly words?: number
-  }
-  /** About how many points wait until their words are indexed; absent if none does. */
-  readonly words_waiting?: number
-  readonly graphs: readonly object[]
-  readonly searches: readonly object[]
 }
 
 /** What `/stats` adds: all collections together, as the node that answers has them. */

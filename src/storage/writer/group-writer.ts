@@ -95,6 +95,8 @@ export class GroupWriter {
     if (part.dimension === 0) return
     const file = this.#openRows(part.dimension)
     if (part.rowSlots.length === 0) return
+    for (const slot of part.rowSlots)
+      assert(!hasSlot(this.#live, slot), 'the row of a stored point is never overwritten')
     this.#rowFiles.noteWritten(file.path)
     file.write(part.rows, part.rowSlots)
   }

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it, type Mock, mock } from 'node:test'
 import { buildingBytes, type GraphSet } from './graph-set.ts'
-import { WriterRoom } from './link-batches.ts'
+import { Backpressure } from './link-batches.ts'
 
 const rowBytes = 16
 const roomBytes = 1_600
 
-describe('writers that wait for room', () => {
+describe('writers that wait for backpressure', () => {
   let nowMs: number
   let clock: Mock<() => number>
-  let room: WriterRoom
+  let backpressure: Backpressure
   let answers: boolean[]
   const graphs = {
     isAttached: true,
@@ -24,21 +24,21 @@ describe('writers that wait for room', () => {
     clock = mock.method(performance, 'now', () => nowMs)
     graphs.waitingForGraph = 101
     graphs.isStarting = false
-    room = new WriterRoom(graphs as GraphSet, roomBytes)
+    backpressure = new Backpressure(graphs as GraphSet, roomBytes)
     answers = []
   })
   afterEach(() => clock.mock.restore())
 
   function wait(): void {
-    void room.wait()!.then((hasRoom) => answers.push(hasRoom))
+    void backpressure.wait()!.then((isOpen) => answers.push(isOpen))
   }
 
   /** Looks for late writers regularly for some time; each look may hear of a link first. */
   async function look(ms: number, isLinking = false): Promise<void> {
     for (const endMs = nowMs + ms; nowMs < endMs; ) {
       nowMs += 500
-      if (isLinking) room.linked(0)
-      room.refuseLate()
+      if (isLinking) backpressure.linked(0)
+      backpressure.refuseLate()
       await Promise.resolve()
     }
   }
@@ -46,7 +46,7 @@ describe('writers that wait for room', () => {
   /** Stalls the process. Its timers then run before it hears of the links that were made meanwhile. */
   async function stall(ms: number): Promise<void> {
     nowMs += ms
-    room.refuseLate()
+    backpressure.refuseLate()
     await Promise.resolve()
   }
 
@@ -72,10 +72,10 @@ describe('writers that wait for room', () => {
     await look(1_000, true)
     await stall(60_000)
     assert.deepEqual(answers, [])
-    room.linked(0)
+    backpressure.linked(0)
     await look(2_500)
     graphs.waitingForGraph = 100
-    room.recheck()
+    backpressure.recheck()
     await Promise.resolve()
     assert.deepEqual(answers, [true])
   })
@@ -104,27 +104,27 @@ describe('writers that wait for room', () => {
     const extra = roomBytes / rowBytes
     graphs.unindexed = stored
     graphs.waitingForGraph = stored
-    room.expectBacklog()
-    assert.equal(room.wait(), undefined)
+    backpressure.expectBacklog()
+    assert.equal(backpressure.wait(), undefined)
     graphs.waitingForGraph = stored + extra
-    assert.equal(room.wait(), undefined)
+    assert.equal(backpressure.wait(), undefined)
     graphs.waitingForGraph += 1
-    assert.ok(room.wait())
+    assert.ok(backpressure.wait())
     let inserted = 0
     for (let linked = 0; linked < stored; linked += 1_000) {
       graphs.waitingForGraph -= 1_000
-      room.linked(1_000)
-      for (; room.hasRoom; inserted += 100) graphs.waitingForGraph += 100
+      backpressure.linked(1_000)
+      for (; backpressure.isOpen; inserted += 100) graphs.waitingForGraph += 100
     }
     assert.ok(inserted > stored / 2 - 1_000 && inserted < stored / 2 + 1_000, `${inserted} were inserted`)
     assert.ok(graphs.waitingForGraph < stored)
   })
 
-  it('have more room while a graph is being started; those that wait then are refused after 20 s', async () => {
+  it('have more backpressure while a graph is being started; those that wait then are refused after 20 s', async () => {
     graphs.isStarting = true
-    assert.equal(room.wait(), undefined)
+    assert.equal(backpressure.wait(), undefined)
     graphs.waitingForGraph = buildingBytes / rowBytes
-    assert.equal(room.wait(), undefined)
+    assert.equal(backpressure.wait(), undefined)
     graphs.waitingForGraph += 1
     wait()
     await look(20_000)
