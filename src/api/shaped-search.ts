@@ -93,12 +93,14 @@ class ShapedSearch {
       await this.#useExamples()
       return this.#without.size
     })
+    // A point can be among the best of both legs together without being so in one of them.
+    const isHybrid = this.#query.words !== undefined && this.#query.vector.length > 0
     this.#room = Math.max(
       limit,
       boosts.length > 0 ? boostedMax : 0,
       diversity > 0 ? diversePool : 0,
       rerank?.count ?? 0,
-      groupBy === undefined ? 0 : Math.max(groupedMin, 4 * limit * groupBy.size),
+      groupBy === undefined ? 0 : Math.max(isHybrid ? boostedMax : groupedMin, 4 * limit * groupBy.size),
     )
     const [found] = (await this.#find([filter], this.#room)) as [Candidate[]]
     this.#query = { ...this.#query, profile: undefined }
