@@ -357,6 +357,19 @@ describe('with a reranking endpoint', () => {
         )
       })
 
+      it('have it in a named collection, too', async () => {
+        const { client } = transport
+        await client.collections.put('notes', { words: { language: 'english', paths: { content: 1 } } })
+        const notes = client.collection('notes')
+        const [long, short] = await notes.insertBatch(
+          ['word1 word1 and more', 'word1'].map((content) => ({
+            vector: [1],
+            payload: { contentType: 'Text' as const, content },
+          })),
+        )
+        assert.deepEqual(await notes.search({ words: 'word1', limit: 2, rerank: 2 }), [short, long])
+      })
+
       it('fail with it, or skip it', async () => {
         const { client } = transport
         const query = { words: 'word1', limit: 5, rerank: 20 }

@@ -167,7 +167,7 @@ async function inNamedCollection<Output>(
 
 /** The context of an operation on a database, whose reads must have reached a position. */
 function contextOf(
-  { collections, limits, embeddings, cluster, slowRequests, settings }: ApiContext,
+  { collections, limits, embeddings, reranker, cluster, slowRequests, settings }: ApiContext,
   databaseOf: () => Database,
   position: number | undefined,
 ): ApiContext {
@@ -175,6 +175,7 @@ function contextOf(
     collections,
     limits,
     embeddings,
+    reranker,
     cluster,
     slowRequests,
     settings,
