@@ -8,14 +8,20 @@ import pytest
 from embedding_endpoint import MODEL, Endpoint, embedding_of
 from real_service import API_KEY, Service
 
-from vicinal import AsyncVicinal, InvalidArgumentError, NewPoint, Query, Text, Vicinal
+from vicinal import AsyncVicinal, Include, InvalidArgumentError, NewPoint, Query, RerankUnavailableError, Text, Vicinal
 
 from .clients import waiting
 
 
 @pytest.fixture(scope="module")
-def embedding_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Endpoint() as endpoint, Service(tmp_path_factory.mktemp("embedded"), **endpoint.settings) as running:
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def embedding_service(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("embedded"), **endpoint.settings) as running:
         yield running
 
 
@@ -66,6 +72,23 @@ def test_many_texts_are_inserted_in_batches(texts: Vicinal) -> None:
 
 def test_collections_name_the_model(texts: Vicinal) -> None:
     assert {info.embedding_model for info in texts.collections.list()} == {MODEL}
+
+
+def test_the_best_are_reranked(texts: Vicinal, endpoint: Endpoint) -> None:
+    long, short = texts.insert_batch([NewPoint(content="a b c of letters"), NewPoint(content="abc")])
+    near = Text("a b c of letters")
+    plain = texts.search(near, "Euclidean")
+    assert plain.ids == [long, short]
+    ranked = texts.search(near, "Euclidean", limit=2, rerank=2, include=Include(scores=True))
+    assert [(hit.id, hit.rerank, hit.score) for hit in ranked.hits] == [(short, 1 / 3, 1 / 3), (long, 1 / 16, 1 / 16)]
+    endpoint.rerank_fails = True
+    try:
+        with pytest.raises(RerankUnavailableError, match=r"failed \(503\)") as raised:
+            texts.search(near, "Euclidean", limit=2, rerank=2)
+        assert raised.value.reason == "rerank_unavailable"
+        assert texts.search(near, "Euclidean", limit=2, rerank=2, on_error="skip").ids == plain.ids
+    finally:
+        endpoint.rerank_fails = False
 
 
 def test_without_embeddings_a_text_is_refused(points: Vicinal) -> None:

@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 
 from vicinal import (
+    Boost,
     CursorExpiredError,
     F,
+    GroupBy,
     Highlight,
     Include,
     InvalidArgumentError,
     Judgement,
+    NotFoundError,
     Query,
+    Recent,
     Relevance,
     Vicinal,
     Words,
@@ -53,6 +60,65 @@ def test_words_find_points_alone_and_with_a_vector(client: Vicinal) -> None:
             texts.search(words="bread")
     finally:
         client.collections.delete("texts")
+
+
+def test_answers_are_shaped(client: Vicinal) -> None:
+    client.collections.put("shaped", 2, words=Words(paths={"content": 1}))
+    points = client.collection("shaped")
+    now = datetime.now(UTC)
+    try:
+        near = points.insert([1, 0], "rye bread", attributes={"doc": "a", "at": now - timedelta(days=900)})
+        same = points.insert([1, 0.01], "rye flour", attributes={"doc": "a", "pinned": True})
+        far = points.insert([0.7, 0.7], "bread of rye", attributes={"doc": 2, "at": now})
+        away = points.insert([-1, 0], "stone", attributes={"doc": now})
+
+        def found(**more: Any) -> list[str]:
+            return points.search([1, 0], "Cosine", limit=3, **more).ids
+
+        assert found() == [near, same, far]
+        assert found(boost=[Boost(5, filter=F("pinned") == True)]) == [same, near, far]  # noqa: E712
+        assert found(boost=[Boost(5, recent=Recent("at", "14d"))]) == [far, near, same]
+        assert found(boost=[Boost(-5, filter={"doc": "a"})]) == [far, away, near]
+        assert found(diversity=0.9) == [near, away, far]
+        assert points.search(metric="Cosine", like=[near, same], limit=1).ids == [far]
+        assert found(unlike=[near]) == [same, far, away]
+        assert points.search(words="rye", metric="Cosine", like=[far], limit=1).hits[0].distance is not None
+
+        grouped = points.search([1, 0], "Cosine", limit=2, group_by=GroupBy("doc", 2), profile=True)
+        assert [(each.value, [hit.id for hit in each.hits]) for each in grouped.groups] == [
+            ("a", [near, same]),
+            (2, [far]),
+        ]
+        assert grouped.hits == [hit for each in grouped.groups for hit in each.hits]
+        assert grouped.profile is not None
+        assert [step.step for step in grouped.profile.steps] == ["search", "groups", "page"]
+        assert grouped.profile.steps[-1].points == 3
+        batch = [Query(words="rye"), Query(words="rye bread", group_by=GroupBy("doc"), include=None)]
+        plain, ids_alone = points.search_batch(batch)
+        assert plain.groups == []
+        assert [(each.value, len(each.hits)) for each in ids_alone.groups] == [("a", 1), (2, 1)]
+
+        missing = "3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94"
+        with pytest.raises(NotFoundError, match="like not found"):
+            found(like=[missing])
+        for given, message in (
+            ({"boost": [Boost(101, filter={})]}, r"boost\[0\].weight is 101"),
+            ({"boost": [{"weight": 1}]}, r"boost\[0\] is a dict: a Boost is needed"),
+            ({"boost": [Boost(1, recent=Recent("at", "2 weeks"))]}, "half_life is"),
+            ({"like": near}, "like is the text"),
+            ({"diversity": 2.0}, "diversity is 2"),
+            ({"group_by": "doc"}, "group_by is a str: a GroupBy is needed"),
+            ({"group_by": GroupBy("doc", 101)}, "group_by.size is 101"),
+            ({"rerank": 10, "words": "rye"}, "the service has no reranker"),
+            ({"on_error": "skip"}, "on_error is given, it needs rerank"),
+            ({"on_error": "stop"}, "on_error is"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=message):
+                found(**given)
+        with pytest.raises(InvalidArgumentError, match="one of filter and recent"):
+            Boost(1)
+    finally:
+        client.collections.delete("shaped")
 
 
 def test_judgements_measure_searches(client: Vicinal) -> None:

@@ -9,6 +9,7 @@ A client of Vicinal, the vector database.
             print(hit.distance, hit.content)
 """
 
+from .answer_shape import Boost, GroupBy, OnRerankError, Recent
 from .async_client import AsyncCollections, AsyncVicinal
 from .client import Collections, Vicinal
 from .clusters import Consistency
@@ -31,6 +32,7 @@ from .errors import (
     PermissionDeniedError,
     PreconditionFailedError,
     RequestTooLargeError,
+    RerankUnavailableError,
     StorageFullError,
     UnauthenticatedError,
     UnsupportedError,
@@ -45,6 +47,7 @@ from .points import (
     ContentType,
     Highlight,
     Hit,
+    HitGroup,
     IfAbsent,
     IfMatches,
     IfVersion,
@@ -54,6 +57,7 @@ from .points import (
     OnConflict,
     Point,
     Profile,
+    ProfileStep,
     Query,
     SearchResult,
     StoredPoint,
@@ -72,6 +76,7 @@ __all__ = [
     "AsyncVicinal",
     "AttributeValue",
     "Attributes",
+    "Boost",
     "Changed",
     "ClosedError",
     "CollectionInfo",
@@ -90,8 +95,10 @@ __all__ = [
     "Filter",
     "FilterLike",
     "GeoPoint",
+    "GroupBy",
     "Highlight",
     "Hit",
+    "HitGroup",
     "Hnsw",
     "IfAbsent",
     "IfMatches",
@@ -110,6 +117,7 @@ __all__ = [
     "NotFoundError",
     "NotReadyError",
     "OnConflict",
+    "OnRerankError",
     "OverloadedError",
     "Page",
     "PartlyInserted",
@@ -117,11 +125,14 @@ __all__ = [
     "Point",
     "PreconditionFailedError",
     "Profile",
+    "ProfileStep",
     "PutCollectionResult",
     "PutResult",
     "Query",
+    "Recent",
     "Relevance",
     "RequestTooLargeError",
+    "RerankUnavailableError",
     "Retry",
     "Scalar",
     "SearchResult",

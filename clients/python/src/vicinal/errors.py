@@ -133,6 +133,14 @@ class NotReadyError(VicinalError):
         return _MAY_BE_STORED in self.message
 
 
+class RerankUnavailableError(VicinalError):
+    """The service's reranking endpoint failed, or did not answer in time; `on_error="skip"` goes on without it."""
+
+    reason = "rerank_unavailable"
+    http_status = 503
+    grpc_code = 14
+
+
 class StorageFullError(VicinalError):
     """The disk is full, or `MAX_MEMORY_BYTES` is reached. Reads and deletes continue."""
 
@@ -181,27 +189,38 @@ _every_class: tuple[type[VicinalError], ...] = (
     CursorExpiredError,
     RequestTooLargeError,
     OverloadedError,
+    RerankUnavailableError,
     NotReadyError,
     StorageFullError,
     DeadlineExceededError,
     InternalError,
 )
+_class_of_reason: Mapping[str, type[VicinalError]] = {kind.reason: kind for kind in _every_class} | {
+    CollectionNotFoundError.reason: CollectionNotFoundError
+}
+# If several reasons have the same status or code, the last one counts, which is the general one.
 _class_of_status: Mapping[int, type[VicinalError]] = {
     kind.http_status: kind for kind in _every_class if kind.http_status is not None
 } | {408: DeadlineExceededError, 502: ConnectionFailedError}
-# If several reasons have the same code, the last one counts, which is the general one.
 _class_of_code: Mapping[int, type[VicinalError]] = {
     kind.grpc_code: kind for kind in _every_class if kind.grpc_code is not None
 }
 
 _KEY_REUSED = "another request was stored under this idempotency key"
 _MAY_BE_STORED = "may have been stored"
+REASON = "vicinal-reason"
+"""The header, or the metadata over gRPC, with the service's name for the cause."""
 POINT_NOT_FOUND = "Point not found"
 """The service's text for a missing point. The status is the same for a missing collection."""
 
 
-def error_of_status(status: int, message: str, retry_after: float | None = None) -> VicinalError:
-    """Return the error of an HTTP answer."""
+def error_of_status(
+    status: int, message: str, retry_after: float | None = None, reason: str | None = None
+) -> VicinalError:
+    """Return the error of an HTTP answer. Without a reason that has a class, the status tells it."""
+    named = _class_of_reason.get(reason or "")
+    if named is not None:
+        return named(message, retry_after=retry_after)
     if status == 404 and message != POINT_NOT_FOUND:
         missing_path = message.startswith("no such path")
         return UnsupportedError(message) if missing_path else CollectionNotFoundError(message)
@@ -209,8 +228,14 @@ def error_of_status(status: int, message: str, retry_after: float | None = None)
     return _class_of_status.get(status, default)(message, retry_after=retry_after)
 
 
-def error_of_code(code: int, message: str, retry_after: float | None = None) -> VicinalError:
-    """Return the error of a gRPC answer. `retry_after` marks an overload: three reasons share its code."""
+def error_of_code(code: int, message: str, retry_after: float | None = None, reason: str | None = None) -> VicinalError:
+    """
+    Return the error of a gRPC answer. Without a reason that has a class, the code tells it, and `retry_after` marks an
+    overload: three reasons share its code.
+    """
+    named = _class_of_reason.get(reason or "")
+    if named is not None:
+        return named(message, retry_after=retry_after)
     if retry_after is not None and code == RequestTooLargeError.grpc_code:
         return OverloadedError(message, retry_after=retry_after)
     if code == KeyReusedError.grpc_code and _KEY_REUSED in message:

@@ -11,6 +11,7 @@ import httpx
 
 from .clusters import Session
 from .errors import (
+    REASON,
     ConnectionFailedError,
     DeadlineExceededError,
     InternalError,
@@ -71,7 +72,8 @@ def error_of(response: HttpResponse) -> VicinalError:
     if response.headers.get("content-type", "").startswith("text/html"):
         title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
         text = f"a proxy in front of the service answered: {title[1] if title else response.status}"
-    return error_of_status(response.status, text, _seconds_of(response.headers.get("retry-after")))
+    headers = response.headers
+    return error_of_status(response.status, text, _seconds_of(headers.get("retry-after")), headers.get(REASON))
 
 
 def refused(response: Streamed[object], body: bytes) -> Unanswered:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
+from .answer_shape import AnswerShape
 from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
 from .values import (
@@ -20,6 +22,7 @@ from .values import (
     check_whole,
     decode_attributes,
     decode_moment,
+    decode_value,
     encode_moment,
     encode_value,
     texts_of,
@@ -151,6 +154,8 @@ class Hit(StoredPoint):
     """The BM25 score of the words."""
     highlight: list[Highlight] = field(default_factory=list)
     """Where the words are in the texts."""
+    rerank: float | None = None
+    """What the service's reranking endpoint says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +204,14 @@ USUAL_LISTED = Include(payload=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(AnswerShape):
     """
     A search near a vector, or near the stored point with an id, which is not returned. For a service with embeddings,
     also near a `Text`.
 
     `words` rank, alone or together with `near`: True stands for those of the `Text`. `balance` is what the vector
     counts beside them. `cursor` is empty for the first of several pages, then the `next_cursor` of the page before.
-    Only `near` needs a `metric`.
+    Only `near`, `like` and `unlike` need a `metric`. The other fields are those of `AnswerShape`.
     """
 
     metric: Metric | None = None
@@ -223,21 +228,22 @@ class Query:
     cursor: str | None = None
 
     def __post_init__(self) -> None:
-        if self.metric is not None or self.near is not None or self.words is None:
+        if self.metric is not None or self.words is None or self._has_target:
             check_choice(self.metric, _METRICS, "similarity")
         check_whole(self.limit, "limit", 1)
         if self.ef is not None:
             check_whole(self.ef, "ef")
         check_include(self.include)
+        self.check_shape()
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON, without fields that have their defaults."""
-        json: dict[str, Json] = {"limit": self.limit}
+        json: dict[str, Json] = {"limit": self.limit, **self.json_of_shape()}
         if self.metric is not None:
             json["similarity"] = self.metric
         if isinstance(self.near, str):
             json["id"] = self.near
-        elif self.near is not None or self.words is None:
+        else:
             json.update(json_of_vector(self.near))
         if self.ef is not None:
             json["ef"] = self.ef
@@ -263,8 +269,12 @@ class Query:
     def included(self) -> Include | None:
         """What the answer includes: without a vector, there is no distance."""
         if self.include is USUAL_HIT and self.words is not None:
-            return USUAL_RANKED if self.near is not None else USUAL_WORDS
+            return USUAL_RANKED if self._has_target else USUAL_WORDS
         return self.include
+
+    @property
+    def _has_target(self) -> bool:
+        return self.near is not None or self.has_examples
 
     def for_each(self, vectors: MatrixLike) -> list[Query]:
         """Return one copy of this query for each vector, that is, for each row."""
@@ -287,16 +297,37 @@ class Profile:
     queue_us: int
     search_us: int
     recall_estimate: float | None = None
+    steps: list[ProfileStep] = field(default_factory=list)
+    """Of a query with words, or that shapes its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileStep:
+    """A step of a search: how many points it has left, and its duration."""
+
+    step: str
+    points: int
+    us: int
+
+
+@dataclass(frozen=True, slots=True)
+class HitGroup:
+    """The hits with one value at the path of `group_by`."""
+
+    value: AttributeValue
+    hits: list[Hit]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The points that a search found, nearest first. Without `include`, a hit has only its id."""
+    """The points that a search found, the best first. Without `include`, a hit has only its id."""
 
     hits: list[Hit]
     profile: Profile | None = None
     next_cursor: str | None = None
     """Of a query with `cursor`, if there are more results."""
+    groups: list[HitGroup] = field(default_factory=list)
+    """Of a query with `group_by`: `hits` has those of the first group, then those of the second, and so on."""
 
     @property
     def ids(self) -> list[str]:
@@ -357,14 +388,31 @@ def listed_of(json: Json) -> StoredPoint:
 
 
 def result_of(
-    query: Query, ids: Sequence[str], hits: Sequence[Json], profile: Json | None, next_cursor: str | None = None
+    query: Query,
+    ids: Sequence[str],
+    hits: Sequence[Json] | None,
+    profile: Json | None,
+    next_cursor: str | None,
+    groups: Sequence[Json] | None,
 ) -> SearchResult:
     """Return the answer to one query. There are hits if the query has `include`."""
     if query.include is None:
         found = [Hit(id=id) for id in ids]
     else:
-        found = [Hit(**_fields_of(hit), **_figures_of(hit)) for hit in hits]
-    return SearchResult(found, None if profile is None else Profile(**profile), next_cursor)
+        found = [Hit(**_fields_of(hit), **_figures_of(hit)) for hit in hits or ()]
+    counts = [(decode_value(group["value"]), group["count"]) for group in groups or ()]
+    return SearchResult(found, None if profile is None else _profile_of(profile), next_cursor, groups_of(found, counts))
+
+
+def groups_of(hits: list[Hit], counts: Iterable[tuple[AttributeValue, int]]) -> list[HitGroup]:
+    """Return the groups of hits, of which the answer has the values and sizes."""
+    rest = iter(hits)
+    return [HitGroup(value, list(islice(rest, count))) for value, count in counts]
+
+
+def _profile_of(json: Json) -> Profile:
+    steps = [ProfileStep(**step) for step in json.get("steps", ())]
+    return Profile(**{**json, "steps": steps})
 
 
 def _figures_of(hit: Json) -> dict[str, Json]:
@@ -372,6 +420,7 @@ def _figures_of(hit: Json) -> dict[str, Json]:
         "distance": hit.get("distance"),
         "score": hit.get("score"),
         "words": hit.get("words"),
+        "rerank": hit.get("rerank"),
         "highlight": [Highlight(each["path"], each["parts"]) for each in hit.get("highlight", ())],
     }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Literal
 
+from .answer_shape import Boost, GroupBy, OnRerankError
 from .clusters import Consistency
 from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
@@ -28,6 +29,10 @@ from .points import (
 from .values import Attributes, AttributeValue, Json, check_whole, decode_value, texts_of, to_json
 from .vectors import Text, VectorLike
 
+_FIELDS_OF_QUERY = [field.name for field in fields(Query)]
+_PARTS_OF_ANSWER = ("hits", "profile", "next_cursor", "groups")
+"""The fields of an answer beside the ids, in the order of the parameters of `result_of`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Search(Operation[SearchResult]):
@@ -38,7 +43,8 @@ class Search(Operation[SearchResult]):
     With a `filter`, only matching points are found: as many as there are, up to `limit`. `exact` compares with every
     matching point. `max_distance` leaves out points that are farther away, in the units of the metric. Hits have
     distance and payload unless `include` says otherwise; None asks for ids only. With `profile`, the answer describes
-    how the search was run. `words`, `balance` and `cursor` are those of `Query`.
+    how the search was run. `words`, `balance` and `cursor` are those of `Query`; `boost`, `like`, `unlike`,
+    `diversity`, `group_by`, `rerank` and `on_error` are those of `AnswerShape`.
 
     For clusters: `consistency` is how up to date the answer must be; by default as the client's. Any other service
     ignores it.
@@ -58,34 +64,26 @@ class Search(Operation[SearchResult]):
     words: str | Literal[True] | None = None
     balance: float | None = None
     cursor: str | None = None
+    boost: Sequence[Boost] | None = None
+    like: Sequence[str] | None = None
+    unlike: Sequence[str] | None = None
+    diversity: float | None = None
+    group_by: GroupBy | None = None
+    rerank: int | None = None
+    on_error: OnRerankError | None = None
     consistency: Consistency | None = None
 
     @property
     def query(self) -> Query:
         """The search as one of a batch."""
-        return Query(
-            metric=self.metric,
-            near=self.near,
-            limit=self.limit,
-            ef=self.ef,
-            filter=self.filter,
-            include=self.include,
-            exact=self.exact,
-            max_distance=self.max_distance,
-            profile=self.profile,
-            words=self.words,
-            balance=self.balance,
-            cursor=self.cursor,
-        )
+        return Query(**{name: getattr(self, name) for name in _FIELDS_OF_QUERY})
 
     def request(self) -> HttpRequest:
         return _post(self.place, "search", self.query.to_json())
 
     def answer(self, response: HttpResponse) -> SearchResult:
         json = response.json
-        return result_of(
-            self.query, json["results"], json.get("hits", ()), json.get("profile"), json.get("next_cursor")
-        )
+        return result_of(self.query, json["results"], *(json.get(name) for name in _PARTS_OF_ANSWER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ class SearchBatch(Operation[list[SearchResult]]):
     def answer(self, response: HttpResponse) -> list[SearchResult]:
         json = response.json
         nothing = [None] * len(self.queries)
-        lists = (json.get(name, nothing) for name in ("hits", "profile", "next_cursor"))
+        lists = (json.get(name, nothing) for name in _PARTS_OF_ANSWER)
         return [result_of(*parts) for parts in zip(self.queries, json["results"], *lists, strict=True)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from ..answer_shape import ON_ERROR_RULES, Boost
 from ..collection_operations import CollectionInfo, Hnsw, Words
 from ..evaluation import Evaluate, EvaluatedPoints, Evaluation, Judgement, MeasuredSetting, Relevance
 from ..points import (
@@ -20,12 +21,14 @@ from ..points import (
     NewPoint,
     OnConflict,
     Profile,
+    ProfileStep,
     Query,
     SearchResult,
     When,
+    groups_of,
     unknown_when,
 )
-from ..values import Attributes, Json, texts_of
+from ..values import Attributes, AttributeValue, Json, texts_of
 from ..vectors import Text, VectorLike, vector_of
 from .usual_hits import read_usual_hit
 from .values import (
@@ -37,6 +40,7 @@ from .values import (
     point_id,
     read_attributes,
     read_point_id,
+    read_value,
 )
 from .wire import (
     double,
@@ -136,7 +140,7 @@ def include_message(include: Include) -> bytes:
 
 def query_message(query: Query) -> bytes:
     """Return a SearchRequest."""
-    near = query.near
+    near, group = query.near, query.group_by
     return b"".join(
         (
             vector_field(1, 11, near) if near is not None and not isinstance(near, str) else b"",
@@ -153,6 +157,24 @@ def query_message(query: Query) -> bytes:
             flag(13, True) if query.words is True else b"",
             double(14, query.balance) if query.balance is not None else b"",
             text(15, query.cursor) if query.cursor is not None else b"",
+            *(message(16, _boost(boost)) for boost in query.boost or ()),
+            *(message(17, point_id(id)) for id in query.like or ()),
+            *(message(18, point_id(id)) for id in query.unlike or ()),
+            double(19, query.diversity) if query.diversity is not None else b"",
+            message(20, text(1, group.path) + unsigned(2, group.size)) if group is not None else b"",
+            unsigned(21, query.rerank) if query.rerank is not None else b"",
+            unsigned(22, ON_ERROR_RULES.index(query.on_error)) if query.on_error is not None else b"",
+        )
+    )
+
+
+def _boost(boost: Boost) -> bytes:
+    recent = boost.recent
+    return b"".join(
+        (
+            double(1, boost.weight),
+            message(2, filter_message(boost.filter)) if boost.filter is not None else b"",
+            message(3, text(1, recent.path) + text(2, recent.half_life)) if recent is not None else b"",
         )
     )
 
@@ -221,6 +243,8 @@ def read_any_hit(data: bytes, include: Include) -> Hit:
         found["score"] = read_double(parts[6])
     if 7 in parts:
         found["words"] = read_double(parts[7])
+    if 9 in parts:
+        found["rerank"] = read_double(parts[9])
     highlight = [_highlight_of(read_bytes(value)) for number, value in fields(data) if number == 8]
     return Hit(**found, highlight=highlight)
 
@@ -234,6 +258,7 @@ def _highlight_of(data: bytes) -> Highlight:
 def read_result(data: bytes, query: Query) -> SearchResult:
     """Return the contents of a SearchResponse."""
     hits: list[Hit] = []
+    counts: list[tuple[AttributeValue, int]] = []
     profile = next_cursor = None
     include = query.included
     for number, value in fields(data):
@@ -247,7 +272,10 @@ def read_result(data: bytes, query: Query) -> SearchResult:
             profile = _profile_of(read_bytes(value))
         elif number == 4:
             next_cursor = read_text(value)
-    return SearchResult(hits, profile, next_cursor)
+        elif number == 5:
+            group = dict(fields(read_bytes(value)))
+            counts.append((read_value(read_bytes(group[1])), read_unsigned(group.get(2, 0))))
+    return SearchResult(hits, profile, next_cursor, groups_of(hits, counts))
 
 
 _PROFILE_FIELDS = (
@@ -262,8 +290,14 @@ def _profile_of(data: bytes) -> Profile:
         plan=read_text(parts.get(1, b"")),
         reason=read_text(parts.get(2, b"")),
         recall_estimate=read_double(parts[12]) if 12 in parts else None,
+        steps=[_step_of(read_bytes(value)) for number, value in fields(data) if number == 13],
         **numbers,
     )
+
+
+def _step_of(data: bytes) -> ProfileStep:
+    parts = dict(fields(data))
+    return ProfileStep(read_text(parts[1]), read_unsigned(parts.get(2, 0)), read_unsigned(parts.get(3, 0)))
 
 
 def collection_settings(

@@ -18,6 +18,7 @@ import grpc.aio
 from ..async_transport import drive as drive_async
 from ..clusters import POSITION, Consistency, Session
 from ..errors import (
+    REASON,
     ClosedError,
     ConnectionFailedError,
     DeadlineExceededError,
@@ -56,10 +57,10 @@ _OPTIONS = [
     # Otherwise channels to the same address share a connection, and that of a forked process would find its parent's.
     ("grpc.use_local_subchannel_pool", 1),
 ]
-_REFUSALS = ("the server is shutting down", "the stored points are still loading", "the disk failed")
+_IS_STOPPING = "the server is shutting down"
 """
-The beginnings of the service's own messages with UNAVAILABLE. All other messages are grpcio's, about the connection,
-except those of a cluster node, whose answers have a position.
+A message of the service with UNAVAILABLE to which it adds no reason. All other messages without one are grpcio's, about
+the connection, except those of a cluster node, whose answers have a position.
 """
 _NO_TRAILER: Mapping[str, str] = {}
 
@@ -260,12 +261,15 @@ def _failure(error: grpc.RpcError, address: str, session: Session) -> VicinalErr
     code, words, trailer = _parts_of(error)
     position, retry_after_ms = trailer.get(POSITION), trailer.get("retry-after-ms")
     session.note(position)
-    if code is grpc.StatusCode.UNAVAILABLE and position is None and not words.startswith(_REFUSALS):
+    reason = trailer.get(REASON)
+    is_of_service = position is not None or reason is not None or words == _IS_STOPPING
+    if code is grpc.StatusCode.UNAVAILABLE and not is_of_service:
         is_in_doubt = not words.startswith("failed to connect")
         return Unanswered(ConnectionFailedError(f"no gRPC service answers at {address}: {words}"), is_in_doubt)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return Unanswered(DeadlineExceededError(words), is_in_doubt=True)
-    return error_of_code(code.value[0], words, None if retry_after_ms is None else float(retry_after_ms) / 1000)
+    retry_after = None if retry_after_ms is None else float(retry_after_ms) / 1000
+    return error_of_code(code.value[0], words, retry_after, reason)
 
 
 def _parts_of(error: Any) -> tuple[grpc.StatusCode, str, Mapping[str, str]]:
