@@ -297,6 +297,19 @@ describeBoth(`shaped searches, seed ${seed}`, (transport) => {
       ],
       [{ ...near, words: 'x', rerank: 10 }, /rerank is given, the service has no reranker: set RERANK_URL/],
       [{ ...near, onError: 'skip' }, /on_error is given, it needs rerank/],
+      ...Object.entries({
+        boost: [{ filter: {}, weight: 1 }],
+        like: [id],
+        unlike: [id],
+        diversity: 0.5,
+        groupBy: { path: 'a' },
+        rerank: 10,
+      }).map(([field, value]) => [
+        { ...near, words: 'word1', cursor: '', [field]: value },
+        new RegExp(
+          `^cursor and ${field === 'groupBy' ? 'group_by' : field} are both given: a shaped answer has one page$`,
+        ),
+      ]),
     ] as [Query, RegExp][]) {
       await assert.rejects(client.search(bad), { reason: 'invalid_argument', message })
     }

@@ -84,6 +84,8 @@ interface ShapeFacts {
   readonly maxLimit: number
   /** Whether there is a vector, a text or an id to search near. */
   readonly hasTarget: boolean
+  /** Whether it asks for pages. */
+  readonly hasCursor: boolean
   /** What the reranker compares with; undefined for a query without text and words. */
   readonly text: string | undefined
   /** Whether the service has a reranking endpoint. */
@@ -93,7 +95,12 @@ interface ShapeFacts {
 /** @param path of the query in the request: '' or like `queries[3].` */
 export function checkShape(input: ShapeInput, path: string, facts: ShapeFacts): AnswerShape {
   const { boost = [], diversity = 0, groupBy, rerank, onError } = input
-  const { metric, limit, maxLimit, hasTarget, text, canRerank } = facts
+  const { metric, limit, maxLimit, hasTarget, hasCursor, text, canRerank } = facts
+  if (hasCursor) {
+    throw invalid(
+      `${path}cursor and ${path}${firstFieldOf(input)} are both given: a shaped answer has one page`,
+    )
+  }
   const like = checkExamples(input.like, `${path}like`)
   const unlike = checkExamples(input.unlike, `${path}unlike`)
   if (unlike.length > 0 && like.length === 0 && !hasTarget) {
@@ -131,6 +138,11 @@ export function checkShape(input: ShapeInput, path: string, facts: ShapeFacts): 
             skips: onError !== undefined && checkEnum(onError, onErrorRules, `${path}on_error`) === 'skip',
           },
   }
+}
+
+function firstFieldOf({ boost, like, unlike, diversity, groupBy, rerank }: ShapeInput): string {
+  const fields = Object.entries({ boost, like, unlike, diversity, group_by: groupBy, rerank })
+  return fields.find(([, value]) => value !== undefined)?.[0] ?? 'on_error'
 }
 
 function checkExamples(ids: readonly string[] | undefined, at: string): readonly string[] {

@@ -67,10 +67,11 @@ export function checkQuery(
   const hasTarget = !isWordsAlone && (vector !== noVector || input.text !== undefined)
   const text = input.text ?? ranked.words?.text
   const { maxLimit } = limits
+  const hasCursor = ranked.cursor !== undefined
   const canRerank = reranker !== undefined
   return {
     ...ranked,
-    shape: checkShape(input, path, { metric, limit, maxLimit, hasTarget, text, canRerank }),
+    shape: checkShape(input, path, { metric, limit, maxLimit, hasTarget, hasCursor, text, canRerank }),
   }
 }
 

@@ -111,6 +111,7 @@ def test_answers_are_shaped(client: Vicinal) -> None:
             ({"group_by": GroupBy("doc", 101)}, "group_by.size is 101"),
             ({"rerank": 10, "words": "rye"}, "the service has no reranker"),
             ({"on_error": "skip"}, "on_error is given, it needs rerank"),
+            ({"words": "rye", "cursor": "", "diversity": 0.1}, "cursor and diversity are both given"),
             ({"on_error": "stop"}, "on_error is"),
         ):
             with pytest.raises(InvalidArgumentError, match=message):
