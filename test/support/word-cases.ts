@@ -107,7 +107,8 @@ export async function compareWordSearches({
   const former = join(dataDir, 'former')
 
   const change = async (database: Collection): Promise<void> => {
-    const kind = below(10)
+    // The brute force bounds the number of points.
+    const kind = points.size < pointsMax ? below(10) : 7
     const id = [...points.keys()][below(points.size)]
     if (kind < 5 || id === undefined) {
       last += 1
@@ -268,6 +269,7 @@ export async function compareWordSearches({
 }
 
 const changesPerRound = 60
+const pointsMax = 300
 const searchesPerCompare = 4
 const pagedEvery = 10
 
