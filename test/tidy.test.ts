@@ -154,7 +154,7 @@ describe('imports of the benchmarks', () => {
 
 describe('the benchmarks', () => {
   it('construct the parts of the engine in one file', () => {
-    const constructors = /\bnew (?:VectorIndex|Indexer|Searcher|SlotAllocator)\(|\bcreateExecutor\(/
+    const constructors = /\bnew (?:VectorIndex|Indexer|Searcher|SlotAllocator|SearchExecutor)\(/
     const files = benchSources.filter((file) => constructors.test(text(file)))
     assert.deepEqual(files, ['bench/shared/vicinal-index.ts'])
   })

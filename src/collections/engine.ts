@@ -5,7 +5,7 @@ import { IndexThreadPool } from '../graphs/index-thread-pool.ts'
 import { MemoryBudget } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { resultBudget } from '../search/collection-search.ts'
-import { createExecutor } from '../search/executor.ts'
+import { SearchExecutor } from '../search/executor.ts'
 import type { Store } from '../storage/store.ts'
 import { type Collection, openCollection } from './collection.ts'
 import {
@@ -33,7 +33,7 @@ export function startEngine(options: EngineOptions): Engine {
   return new Engine({
     options,
     kernels,
-    executor: createExecutor({ ...options, kernels, threads: options.searchThreads }),
+    executor: new SearchExecutor({ ...options, kernels, threads: options.searchThreads }),
     indexThreads: new IndexThreadPool(kernels, options.indexThreads, 1 + options.searchThreads),
     results: resultBudget({
       // A single search with the largest limit must be accepted.

@@ -204,22 +204,37 @@ export function* queryOf(message: Encoded<messages.SearchRequest>, vectorOf: Vec
 }
 
 export function profileOf(message: Encoded<messages.Profile>): Profile {
-  const fields = message.read()
-  const { points, matching, compared, measured, filterUs, queueUs, searchUs } = fields
+  const {
+    plan,
+    reason,
+    points,
+    matching,
+    compared,
+    measured,
+    ef,
+    efMultiplier,
+    filterUs,
+    queueUs,
+    searchUs,
+    recallEstimate,
+  } = message.read()
   const steps = Array.from(message.items('steps'), (item) => {
     const { step, points: left, us } = item.read()
     return { step, points: Number(left), us: Number(us) }
   })
   return {
-    ...fields,
-    plan: fields.plan as Profile['plan'],
+    plan: plan as Profile['plan'],
+    reason,
     points: Number(points),
     matching: Number(matching),
     compared: Number(compared),
     measured: Number(measured),
+    ef,
+    efMultiplier,
     filterUs: Number(filterUs),
     queueUs: Number(queueUs),
     searchUs: Number(searchUs),
+    recallEstimate,
     ...(steps.length > 0 && { steps }),
   }
 }

@@ -10,7 +10,7 @@ import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { Board, placesMax } from './board.ts'
-import { createExecutor, type ExecutorOptions, type SearchExecutor } from './executor.ts'
+import { type ExecutorOptions, SearchExecutor } from './executor.ts'
 import { IndexSearches, queryBudget } from './index-searches.ts'
 import { PoolState } from './messages.ts'
 import { Submitter } from './submitter.ts'
@@ -91,9 +91,10 @@ async function slotsOf(
 }
 
 function startThreads(options: Partial<ExecutorOptions>): SearchExecutor {
-  return createExecutor({
+  return new SearchExecutor({
     kernels,
     threads: 2,
+    readingThreads: 1,
     maxQueuedQueries: 10_000,
     maxLimit,
     inlineBytesMax: 0,

@@ -192,11 +192,6 @@ export interface SubmitterSetup {
   readonly queries: BudgetSetup
 }
 
-/** Creates the executor of a process. */
-export function createExecutor(options: ExecutorOptions): SearchExecutor {
-  return new SearchExecutor(options)
-}
-
 /** Returns the bytes of the largest piece of any index: a scan of one or several queries, or the widest walks. */
 function recordBytesMax(maxLimit: number): number {
   // A lane's pool bounds the results of queries that scan together; its size is rounded up.

@@ -13,7 +13,7 @@ import type { CodeBits } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import { loadKernels } from '../../src/kernels/wasm-module.ts'
 import { IdTable } from '../../src/points/id-table.ts'
-import { createExecutor, type SearchExecutor } from '../../src/search/executor.ts'
+import { SearchExecutor } from '../../src/search/executor.ts'
 import type { IndexSearches } from '../../src/search/index-searches.ts'
 import { RowFile } from '../../src/storage/files/row-file.ts'
 import { packRow, rowBytesOf } from '../../src/storage/key-layout.ts'
@@ -78,7 +78,7 @@ const shared = {
 }
 
 function executorOf(threads: number, logger: Logger): SearchExecutor {
-  return createExecutor({
+  return new SearchExecutor({
     kernels,
     threads,
     maxQueuedQueries: 100_000,
