@@ -37,7 +37,8 @@ describe('huge pages', { skip: whyNot() }, () => {
     const index = indexOf()
     index.reserve(100)
     for (let slot = 0; slot < 100; slot += 1) index.place(slot, vectorOf(slot), slot)
-    assert.equal(hugeBytes() - before, 0)
+    // The collector can have freed pages of earlier tests meanwhile.
+    assert.ok(hugeBytes() <= before, `${before} and ${hugeBytes()} bytes`)
   })
 })
 

@@ -1,6 +1,7 @@
 import { type BudgetShare, SharedBudget, type SharedBudgetOptions } from '../base/budgets.ts'
 import { cancellation, DatabaseError, wrongDimension } from '../base/errors.ts'
-import { joinResults, type SearchQuery, type SearchResults } from '../base/point.ts'
+import { joinResults } from '../base/join-results.ts'
+import type { SearchQuery, SearchResults } from '../base/point.ts'
 import { atOnce, inTurns, Turn } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import type { ReadCall } from '../points/database.ts'
