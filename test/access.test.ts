@@ -41,7 +41,7 @@ describe('key comparison', () => {
       assert.equal(isKey(each), false, each)
   })
 
-  it('does the same work for any input: two comparisons of hashes', () => {
+  it('does the same work for any input: one comparison of hashes', () => {
     const compare = mock.method(crypto, 'timingSafeEqual')
     syncBuiltinESMExports()
     try {
@@ -51,7 +51,7 @@ describe('key comparison', () => {
         const lengths = compare.mock.calls.flatMap((call) =>
           call.arguments.map(({ byteLength }) => byteLength),
         )
-        assert.deepEqual(lengths, [64, 64, 64, 64])
+        assert.deepEqual(lengths, [64, 64])
       }
     } finally {
       compare.mock.restore()

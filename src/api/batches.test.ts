@@ -113,7 +113,7 @@ describe('a batch that is decoded in turns', () => {
   })
 
   it('is refused when another call meanwhile stores the first point with a different dimension', async () => {
-    const message = /^(vectors|queries)\[\d+\]\.vector has 2 dimensions, the collection has 3$/
+    const message = /^(vectors|queries)\[0\]\.vector has 2 dimensions, the collection has 3$/
     const inserting = new NotingDatabase()
     const vectors = slowly(20, point, () => {
       inserting.dimension = 3

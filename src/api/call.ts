@@ -95,6 +95,33 @@ export interface ApiContext {
   readonly position?: number | undefined
 }
 
+type Everywhere = Omit<ApiContext, 'database' | 'collections' | 'position'>
+
+/**
+ * Returns the context of an operation on other data.
+ *
+ * @param databaseOf called when the operation uses its database: it may refuse that
+ */
+export function contextOn(
+  { limits, embeddings, reranker, cluster, clusterControl, slowRequests, settings, elsewhere }: ApiContext,
+  collections: Collections,
+  databaseOf: () => Database,
+  position?: number,
+): ApiContext {
+  // `database` is not for everyone, so the context cannot be copied as a whole. The type keeps this list complete.
+  const everywhere: { [Name in keyof Required<Everywhere>]: Everywhere[Name] } = {
+    ...{ limits, embeddings, reranker, cluster, clusterControl, slowRequests, settings, elsewhere },
+  }
+  return {
+    ...everywhere,
+    collections,
+    position,
+    get database() {
+      return databaseOf()
+    },
+  }
+}
+
 /** @param name of the operation */
 type RunElsewhere = (name: string, input: unknown, call: Call) => Promise<unknown> | undefined
 

@@ -1,7 +1,6 @@
 import { contentPath } from '../base/collection.ts'
-import { cancellation, DatabaseError, invalid } from '../base/errors.ts'
-import type { Filter } from '../base/filter.ts'
-import { writeIdBytes } from '../base/ids.ts'
+import { cancellation, type DatabaseError, invalid } from '../base/errors.ts'
+import { onlyIds } from '../base/filter-builder.ts'
 import { distanceMetrics, type Metric, type SearchQuery } from '../base/point.ts'
 import {
   type EvaluatedPoints,
@@ -18,7 +17,7 @@ import {
 import { inTurns, Turn } from '../base/turns.ts'
 import { type ApiContext, type Call, collectionNameOf } from './call.ts'
 import { checkQuery, type SearchInput } from './search-query.ts'
-import { embedTexts, type PlacedText, textOfQuery } from './texts.ts'
+import { embedQueries, type QueryText, textOfQuery } from './texts.ts'
 import {
   checkBetween,
   checkEf,
@@ -102,13 +101,14 @@ async function judgedQueries(
   { judgements = [], k = kDefault, similarity, balance, ef, filter }: EvaluatePointsInput,
   { fields, signal }: Call,
 ): Promise<Judged[]> {
-  const { limits, embeddings } = context
+  const { database, limits, embeddings, reranker } = context
+  const { dimension } = database
   const limit = checkWhole(k, 'k', { min: 1, max: Math.min(kMax, limits.maxLimit) })
   if (balance !== undefined) checkBetween(balance, 'balance', 0, 1)
   if (ef !== undefined) checkEf(ef, 'ef')
   if (judgements.length === 0) throw invalid(`judgements is missing or empty, it needs 1 to ${judgementsMax}`)
   if (judgements.length > judgementsMax) throw tooManyJudgements()
-  const texts: (PlacedText & { readonly at: number })[] = []
+  const texts: QueryText[] = []
   const judged: Judged[] = []
   const turn = new Turn()
   let metric: Metric | undefined
@@ -121,15 +121,13 @@ async function judgedQueries(
     if ((vector ?? text) !== undefined)
       metric ??= checkEnum<Metric>(similarity, distanceMetrics, 'similarity')
     const own = { words, vector, text, similarity: metric, limit, ef, filter }
-    const query = checkQuery(isHybridQuery ? { ...own, balance } : own, context, path, fields)
+    const asked = isHybridQuery ? { ...own, balance } : own
+    const query = checkQuery(asked, { dimension, limits, reranker }, path, fields)
     judged.push({ query, grades: checkGrades(relevant, `${path}relevant`) })
   }
-  const vectors = await embedTexts(context, texts, signal)
-  for (const [index, vector] of vectors.entries()) {
-    if (vector instanceof DatabaseError) throw vector
-    const { at } = texts[index]!
+  await embedQueries(context, texts, signal, (at, vector) => {
     judged[at] = { ...judged[at]!, query: { ...judged[at]!.query, vector } }
-  }
+  })
   return judged
 }
 
@@ -206,13 +204,11 @@ async function missingPoints(
   judged: readonly Judged[],
   { signal }: Call,
 ): Promise<number> {
-  const all = [...new Set(judged.flatMap(({ grades }) => [...grades.keys()]))].sort()
+  const all = [...new Set(judged.flatMap(({ grades }) => [...grades.keys()]))]
   let missing = all.length
   for (let from = 0; from < all.length; from += idsPerCount) {
     const part = all.slice(from, from + idsPerCount)
-    const ids = new Uint8Array(16 * part.length)
-    for (const [index, id] of part.entries()) writeIdBytes(id, ids, 16 * index)
-    missing -= await database.count({ kind: 'ids', ids } satisfies Filter, signal)
+    missing -= await database.count(onlyIds(part), signal)
   }
   return missing
 }

@@ -20,7 +20,7 @@ import type {
   PointsSnapshot,
   ReadCall,
 } from '../points/database.ts'
-import type { ApiContext, CollectionStats } from './call.ts'
+import { type ApiContext, type CollectionStats, contextOn } from './call.ts'
 
 /**
  * What the key of a call allows. Operations do not ask: a restricted key gets a context whose collections and points are
@@ -66,17 +66,10 @@ function denied({ name }: ApiKey, what: string): DatabaseError {
 /** Returns the context as callers with a key may use it. */
 export function contextFor(context: ApiContext, key: ApiKey | undefined): ApiContext {
   if (key === undefined || !isRestricted(key)) return context
-  const { limits, embeddings, reranker, cluster, clusterControl, slowRequests, settings, elsewhere } = context
-  return {
-    ...{ limits, embeddings, reranker, cluster, clusterControl, slowRequests, settings, elsewhere },
-    get database() {
-      if (!mayUse(key, defaultCollection)) throw noCollection(key, defaultCollection)
-      return databaseFor(context.database, key)
-    },
-    get collections() {
-      return new KeyedCollections(context.collections, key)
-    },
-  }
+  return contextOn(context, new KeyedCollections(context.collections, key), () => {
+    if (!mayUse(key, defaultCollection)) throw noCollection(key, defaultCollection)
+    return databaseFor(context.database, key)
+  })
 }
 
 /** The same error for every collection that a key may not use, whether it exists or not. */

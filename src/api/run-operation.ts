@@ -10,7 +10,14 @@ import {
   positionHeader,
   positionOf,
 } from '../base/request-headers.ts'
-import { type ApiContext, type Call, type ClusterReads, collectionNameOf, type Database } from './call.ts'
+import {
+  type ApiContext,
+  type Call,
+  type ClusterReads,
+  collectionNameOf,
+  contextOn,
+  type Database,
+} from './call.ts'
 import { checkName } from './collections.ts'
 import { contextFor, refusalOf } from './key-rights.ts'
 import { type OperationName, type OperationRow, type OperationTypes, operations } from './operations.ts'
@@ -152,7 +159,7 @@ export function inCollection<Output>(
 ): Promise<Output> {
   const context = contextFor(all, key)
   if (collection !== undefined) return inNamedCollection(context, collection, position, operation)
-  return operation(position === undefined ? context : contextOf(context, () => context.database, position))
+  return operation(position === undefined ? context : contextAt(context, () => context.database, position))
 }
 
 async function inNamedCollection<Output>(
@@ -162,29 +169,20 @@ async function inNamedCollection<Output>(
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
   using lease = await context.collections.lease(checkName(name, 'collection'))
-  return await operation(contextOf(context, () => lease.database, position))
+  return await operation(contextAt(context, () => lease.database, position))
 }
 
 /** The context of an operation on a database, whose reads must have reached a position. */
-function contextOf(
-  { collections, limits, embeddings, reranker, cluster, slowRequests, settings }: ApiContext,
+function contextAt(
+  context: ApiContext,
   databaseOf: () => Database,
   position: number | undefined,
 ): ApiContext {
-  return {
-    collections,
-    limits,
-    embeddings,
-    reranker,
-    cluster,
-    slowRequests,
-    settings,
-    position,
-    get database() {
-      const database = databaseOf()
-      return position === undefined ? database : (database.asOf?.(position) ?? database)
-    },
+  const databaseAt = (): Database => {
+    const database = databaseOf()
+    return position === undefined ? database : (database.asOf?.(position) ?? database)
   }
+  return contextOn(context, context.collections, databaseAt, position)
 }
 
 /** Counts a call; never logs its contents. */

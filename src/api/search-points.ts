@@ -1,4 +1,3 @@
-import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes } from '../base/ids.ts'
 import { joinResults } from '../base/join-results.ts'
@@ -7,7 +6,7 @@ import type { ShapedQuery } from './answer-shape.ts'
 import type { ApiContext, Call } from './call.ts'
 import { checkQuery, type SearchInput } from './search-query.ts'
 import { searchShaped } from './shaped-search.ts'
-import { embedText, embedTexts, type PlacedText, textOfQuery } from './texts.ts'
+import { embedQueries, embedText, type QueryText, textOfQuery } from './texts.ts'
 import { type BatchItems, checkBatch, recheckDimension } from './validation.ts'
 
 export interface SearchPointsBatchInput {
@@ -23,7 +22,8 @@ export async function searchPointsBatch(
   input: SearchPointsBatchInput,
   call: Call,
 ): Promise<SearchAnswer> {
-  const { database, embeddings } = context
+  const { database, embeddings, limits, reranker } = context
+  // The same one for all queries: an insert can meanwhile decide it.
   const { dimension } = database
   const { fields } = call
   const texts: QueryText[] = []
@@ -32,10 +32,12 @@ export async function searchPointsBatch(
     const text = textOfQuery(item, embeddings, path, fields)
     if (text !== undefined) texts.push({ at, text, path: `${path}text` })
     at += 1
-    return checkQuery(item, context, path, fields)
+    return checkQuery(item, { dimension, limits, reranker }, path, fields)
   }
   const queries = await checkBatch(input.queries, 'queries', check, call.signal)
-  await embedQueries(context, queries, texts, call)
+  await embedQueries(context, texts, call.signal, (at, vector) => {
+    queries[at] = { ...queries[at]!, vector }
+  })
   const pathOf = (index: number): string => `queries[${index}].${fields.queryVector}`
   recheckDimension(queries, dimension, database.dimension, pathOf)
   return { queries, results: queries.length === 0 ? nothing : await searchAll(context, queries, call) }
@@ -76,24 +78,6 @@ function listOf(
   }
 }
 
-/** `at` is the index of the text's query. */
-type QueryText = PlacedText & { readonly at: number }
-
-/** Embeds the texts and puts their vectors into their queries. */
-async function embedQueries(
-  context: ApiContext,
-  queries: ShapedQuery[],
-  texts: readonly QueryText[],
-  { signal }: Call,
-): Promise<void> {
-  const vectors = await embedTexts(context, texts, signal)
-  for (const [index, vector] of vectors.entries()) {
-    if (vector instanceof DatabaseError) throw vector
-    const { at } = texts[index]!
-    queries[at] = { ...queries[at]!, vector }
-  }
-}
-
 const nothing: SearchResults = {
   ids: IdLists.of([]),
   distances: new Float64Array(0),
@@ -112,8 +96,10 @@ export async function searchPoints(
   input: SearchInput,
   call: Call,
 ): Promise<SearchAnswer> {
-  const text = textOfQuery(input, context.embeddings, '', call.fields)
-  const query = checkQuery(input, context, '', call.fields)
+  const { database, embeddings, limits, reranker } = context
+  const text = textOfQuery(input, embeddings, '', call.fields)
+  const { dimension } = database
+  const query = checkQuery(input, { dimension, limits, reranker }, '', call.fields)
   const queries =
     text === undefined ? [query] : [{ ...query, vector: await embedText(context, text, 'text', call.signal) }]
   return { queries, results: await searchAll(context, queries, call) }

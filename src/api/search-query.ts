@@ -2,7 +2,7 @@ import { invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { distanceMetrics, type Metric, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { asksForShape, checkShape, hasExamples, type ShapedQuery, type ShapeInput } from './answer-shape.ts'
-import type { ApiContext, FieldNames } from './call.ts'
+import type { ApiContext, Database, FieldNames } from './call.ts'
 import {
   checkBetween,
   checkEf,
@@ -48,7 +48,7 @@ export interface SearchInput extends ShapeInput {
  */
 export function checkQuery(
   input: SearchInput,
-  { database: { dimension }, limits, reranker }: ApiContext,
+  { dimension, limits, reranker }: Pick<ApiContext, 'limits' | 'reranker'> & Pick<Database, 'dimension'>,
   path: string,
   fields: FieldNames,
 ): ShapedQuery {

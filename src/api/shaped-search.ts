@@ -2,6 +2,7 @@ import { scalarsAt } from '../base/attribute-json.ts'
 import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
+import { onlyIds } from '../base/filter-builder.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import {
@@ -235,11 +236,11 @@ class ShapedSearch {
       await this.#read(ids, nothing, ({ id }) => found.add(id), boost.filter)
       matching.set(boost, found)
     }
-    const moments = new Map<string, number[]>()
+    const dates = new Map<string, number[]>()
     if (recent.length > 0) {
       const include = { ...nothing, attributes: recent.map(({ path }) => path) }
       await this.#read(ids, include, ({ id, payload }) => {
-        moments.set(
+        dates.set(
           id,
           recent.map(({ path }) => latestAt(payload?.attributes, path)),
         )
@@ -255,7 +256,7 @@ class ShapedSearch {
             ? 0.5 **
               (Math.max(
                 0,
-                nowUs - (moments.get(each.id)?.[recent.indexOf(boost)] ?? Number.NEGATIVE_INFINITY),
+                nowUs - (dates.get(each.id)?.[recent.indexOf(boost)] ?? Number.NEGATIVE_INFINITY),
               ) /
                 boost.halfLifeUs)
             : Number(matching.get(boost)!.has(each.id))
@@ -568,7 +569,7 @@ function meanOf(vectors: readonly Float32Array[], isOfUnitLength: boolean): Floa
   return mean
 }
 
-/** Returns the latest moment at a path; minus infinity if there is none. */
+/** Returns the latest date at a path; minus infinity if there is none. */
 function latestAt(attributes: Parameters<typeof scalarsAt>[0], path: string): number {
   return scalarsAt(attributes, path).reduce(
     (latest: number, value) => (value instanceof DateTime ? Math.max(latest, value.us) : latest),
@@ -576,14 +577,9 @@ function latestAt(attributes: Parameters<typeof scalarsAt>[0], path: string): nu
   )
 }
 
-/** Different for different values: a moment is not the number of its microseconds. */
+/** Different for different values: a date is not the number of its microseconds. */
 function keyOf(value: Scalar): string {
   return value instanceof DateTime ? `date ${value.us}` : `${typeof value} ${value}`
-}
-
-function onlyIds(ids: readonly string[]): Filter {
-  const sorted = [...new Set(ids)].sort()
-  return { kind: 'ids', ids: IdLists.of([sorted]).bytes }
 }
 
 const nothing: Include = { distance: false, payload: false, vector: false, version: false }

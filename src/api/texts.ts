@@ -111,6 +111,27 @@ export async function embedTexts(
   })
 }
 
+/** The text of a query, which is at an index of a list. */
+export type QueryText = PlacedText & { readonly at: number }
+
+/**
+ * Embeds the texts of queries.
+ *
+ * @param use called with the index and the vector of each query
+ * @throws DatabaseError of the first text that could not be embedded
+ */
+export async function embedQueries(
+  context: ApiContext,
+  texts: readonly QueryText[],
+  signal: AbortSignal | undefined,
+  use: (at: number, vector: Float32Array) => void,
+): Promise<void> {
+  for (const [index, vector] of (await embedTexts(context, texts, signal)).entries()) {
+    if (vector instanceof DatabaseError) throw vector
+    use(texts[index]!.at, vector)
+  }
+}
+
 /** The error for a text whose embedding differs in length from the stored vectors. */
 export function wrongEmbedding(
   path: string,

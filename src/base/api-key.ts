@@ -94,15 +94,13 @@ export class Keyring {
   }
 
   /**
-   * Finds the key in the value of an `authorization` header, bare or as `Bearer <key>`. Keys are looked up by their
-   * hashes, and the hash found is compared in constant time: what a caller sends decides neither which bytes are
+   * Finds the key in the value of an `authorization` header, bare or as `Bearer <key>`; keys have no spaces. They are
+   * looked up by their hashes, and the hash found is compared in constant time: what a caller sends decides neither which bytes are
    * compared nor how many, so the time reveals nothing about a key.
    */
   find(authorization: string | undefined): ApiKey | undefined {
     if (authorization === undefined) return undefined
-    const bare = this.#entryOf(authorization)
-    const bearer = this.#entryOf(authorization.replace(/^bearer +/i, ''))
-    const found = bare ?? bearer
+    const found = this.#entryOf(authorization.replace(/^bearer +/i, ''))
     if (found === undefined || (found.key.expiresAtMs ?? Number.POSITIVE_INFINITY) <= Date.now())
       return undefined
     found.calls += 1

@@ -12,7 +12,7 @@ import {
   operators,
   type Test,
 } from './filter.ts'
-import { sortIdsInTurns } from './id-lists.ts'
+import { IdLists, sortIdsInTurns } from './id-lists.ts'
 import { idBytes, writeIdBytes } from './ids.ts'
 import { contentTypes, isUuid } from './point.ts'
 
@@ -276,4 +276,9 @@ function wrong(at: string, index: number | undefined, value: Scalar, words: stri
 
 function placeIn(at: string, index: number | undefined): string {
   return index === undefined ? at : `${at}[${index}]`
+}
+
+/** Returns the filter of the points with these ids, which can come in any order and repeat. */
+export function onlyIds(ids: readonly string[]): Filter {
+  return { kind: 'ids', ids: IdLists.of([[...new Set(ids)].sort()]).bytes }
 }

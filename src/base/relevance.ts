@@ -21,6 +21,15 @@ export interface SearchSetting {
   readonly paths?: Readonly<Record<string, number>> | undefined
 }
 
+/** Describes a setting for people. */
+export function settingText({ balance, ef, paths }: SearchSetting): string {
+  return [
+    ...(balance === undefined ? [] : [`balance ${balance}`]),
+    ...(ef === undefined ? [] : [`ef ${ef}`]),
+    ...Object.entries(paths ?? {}).map(([path, weight]) => `${path} ${weight}`),
+  ].join(', ')
+}
+
 /** A setting with the means of all queries. */
 export interface MeasuredSetting extends SearchSetting, Relevance {}
 

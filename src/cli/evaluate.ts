@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Metric } from '../base/point.ts'
-import type { EvaluatedPoints, MeasuredSetting, Relevance } from '../base/relevance.ts'
+import { type EvaluatedPoints, type Relevance, settingText } from '../base/relevance.ts'
 import type { EvaluationQuery, Judgement } from '../client/client.ts'
 import { type Environment, UsageError } from './arguments.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'
@@ -80,12 +80,4 @@ function figure(
   name: keyof Relevance,
 ): string {
   return `${means[name].toFixed(4)} (${low[name].toFixed(4)} to ${high[name].toFixed(4)})`
-}
-
-function settingText({ balance, ef, paths }: MeasuredSetting): string {
-  return [
-    ...(balance === undefined ? [] : [`balance ${balance}`]),
-    ...(ef === undefined ? [] : [`ef ${ef}`]),
-    ...Object.entries(paths ?? {}).map(([path, weight]) => `${path} ${weight}`),
-  ].join(', ')
 }

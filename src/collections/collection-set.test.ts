@@ -3,66 +3,18 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { openCollections } from '../../test/support/collection.ts'
 import { insertIds } from '../../test/support/insert-ids.ts'
 import { temporaryDirectory } from '../../test/support/process.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { until } from '../../test/support/until.ts'
 import { DatabaseError, type Reason } from '../base/errors.ts'
-import { createLogger } from '../base/log.ts'
 import type { Payload } from '../base/point.ts'
 import { collectGarbage } from '../base/runtime.ts'
-import { openDataStore } from '../storage/data-store.ts'
-import { CollectionSet } from './collection-set.ts'
-import { startEngine } from './engine.ts'
+import type { CollectionSet } from './collection-set.ts'
 import { openCollectionBytes } from './open-collections.ts'
 
-const logger = createLogger({ level: 'silent', pretty: false })
-const settings = {
-  searchThreads: 1,
-  indexThreads: 1,
-  maxLimit: 100,
-  hnswEf: 128,
-  hnswM: 16,
-  hnswEfConstruction: 128,
-  recallTarget: 0.98,
-  maxOpenCollections: 100,
-  maxQueuedQueries: 1000,
-  maxQueuedResults: 100_000,
-  maxBufferedBytes: 16 * 1024 * 1024,
-  maxMemoryBytes: 0,
-  logger,
-} as const
 const payload = { contentType: 'Text', content: '' } as const
-
-interface Opened extends AsyncDisposable {
-  readonly set: CollectionSet
-}
-
-async function open(
-  dataDir: string,
-  options: {
-    readonly maxOpenCollections?: number
-    readonly maxMemoryBytes?: number
-    readonly idleMs?: number
-  } = {},
-): Promise<Opened> {
-  const config = { ...settings, ...options }
-  const engine = startEngine(config)
-  const store = await openDataStore({ dataDir, logger })
-  const main = await engine.openCollection(store.main, {
-    ...config,
-    indexDirectory: join(dataDir, 'collections/0/index'),
-  })
-  const set = new CollectionSet({ ...config, engine, store, main })
-  return {
-    set,
-    async [Symbol.asyncDispose]() {
-      await set.close()
-      await engine.close()
-      await store.close()
-    },
-  }
-}
 
 async function insert(
   set: CollectionSet,
@@ -96,7 +48,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     await using directory = await temporaryDirectory()
     const ids = new Map<string, readonly string[]>()
     {
-      await using opened = await open(directory.path)
+      await using opened = await openCollections(directory.path)
       for (const [name, dimension] of [
         ['two', 2],
         ['three', 3],
@@ -106,7 +58,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
       }
       ids.set('default', await insert(opened.set, 'default', [[1, 1, 1, 1]]))
     }
-    await using again = await open(directory.path)
+    await using again = await openCollections(directory.path)
     assert.equal(again.set.open.length, 0, 'no collection is opened before it is used')
     assert.deepEqual(
       again.set.list().map(({ name, dimension, points }) => [name, dimension, points]),
@@ -128,7 +80,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
 
   it('reports whether a collection was created, and refuses settings that differ from those of an existing one', async () => {
     await using directory = await temporaryDirectory()
-    await using opened = await open(directory.path)
+    await using opened = await openCollections(directory.path)
     const settings = { dimension: 3, hnsw: { m: 8 } }
     const first = await opened.set.put('docs', settings)
     assert.deepEqual(first, {
@@ -149,7 +101,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
 
   it('closes unused collections when too many are open, the longest unused first', async () => {
     await using directory = await temporaryDirectory()
-    await using opened = await open(directory.path, { maxOpenCollections: 2 })
+    await using opened = await openCollections(directory.path, { maxOpenCollections: 2 })
     const { set } = opened
     const names = ['a', 'b', 'c', 'd']
     const ids = new Map<string, readonly string[]>()
@@ -168,7 +120,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
 
   it('takes less than a megabyte for each small collection that is open, whatever its dimension', async () => {
     await using directory = await temporaryDirectory()
-    await using opened = await open(directory.path)
+    await using opened = await openCollections(directory.path)
     const { set } = opened
     const count = 24
     // The first collection starts a writer thread.
@@ -191,7 +143,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
   it('closes unused collections when all together exceed MAX_MEMORY_BYTES, the longest unused first', async () => {
     await using directory = await temporaryDirectory()
     const maxMemoryBytes = 4 * openCollectionBytes
-    await using opened = await open(directory.path, { maxMemoryBytes })
+    await using opened = await openCollections(directory.path, { maxMemoryBytes })
     const { set } = opened
     const names = ['a', 'b', 'c', 'd', 'e', 'f']
     const ids = new Map<string, readonly string[]>()
@@ -214,7 +166,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
   it('closes unused collections to make room for an insert, and refuses it if all are in use', async () => {
     await using directory = await temporaryDirectory()
     const maxMemoryBytes = 8 * openCollectionBytes
-    await using opened = await open(directory.path, { maxMemoryBytes })
+    await using opened = await openCollections(directory.path, { maxMemoryBytes })
     const { set } = opened
     for (const name of ['a', 'b', 'c', 'd', 'e']) {
       await set.put(name, { hnsw: {} })
@@ -237,7 +189,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
 
   it('closes a small collection that is unused for a while, and opens it again', async () => {
     await using directory = await temporaryDirectory()
-    await using opened = await open(directory.path, { idleMs: 20 })
+    await using opened = await openCollections(directory.path, { idleMs: 20 })
     await opened.set.put('docs', { hnsw: {} })
     for (let round = 0; round < 3; round += 1) {
       const [id] = await insert(opened.set, 'docs', [[round, 0]])
@@ -248,7 +200,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
 
   it('deletes a collection and its files during reads and writes, and then accepts its name again', async () => {
     await using directory = await temporaryDirectory()
-    await using opened = await open(directory.path)
+    await using opened = await openCollections(directory.path)
     const { set } = opened
     await set.put('docs', { hnsw: {} })
     await set.setAliases(new Map([['current', 'docs']]), [])
@@ -285,7 +237,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
 
   it('lets a search that reads details finish, or refuses it, while its collection is deleted', async () => {
     await using directory = await temporaryDirectory()
-    await using opened = await open(directory.path)
+    await using opened = await openCollections(directory.path)
     const { set } = opened
     const vectors = Array.from({ length: 200 }, (_, at) => [at, 1])
     const query = { vector: Float32Array.of(1, 1), metric: 'Euclidean', limit: 100, ef: 100 } as const
@@ -313,7 +265,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
 
   it('moves an alias during reads: each read uses the old or the new collection', async () => {
     await using directory = await temporaryDirectory()
-    await using opened = await open(directory.path)
+    await using opened = await openCollections(directory.path)
     const { set } = opened
     const found = new Set<string>()
     const expected: string[] = []
@@ -349,7 +301,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     /** By name, the number of points acknowledged since the collection was created; absent if it does not exist. */
     const model = new Map<string, number>()
     {
-      await using opened = await open(directory.path, { maxOpenCollections: 2, idleMs: 10 })
+      await using opened = await openCollections(directory.path, { maxOpenCollections: 2, idleMs: 10 })
       const { set } = opened
       // Steps for one name run one after another, so that their outcome is known. All names run concurrently.
       const work = async (name: string, at: number): Promise<void> => {
@@ -375,7 +327,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
       }
       await Promise.all(names.map(work))
     }
-    await using again = await open(directory.path)
+    await using again = await openCollections(directory.path)
     const found = again.set.list().flatMap(({ name, points }) => (name === 'default' ? [] : [[name, points]]))
     assert.deepEqual(found, [...model].sort())
     assert.equal(existsSync(join(directory.path, 'collections.mdb')), true)

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { openCollections } from '../../test/support/collection.ts'
 import { temporaryDirectory } from '../../test/support/process.ts'
-import { compareWordSearches, english, openCollections, withTitle } from '../../test/support/word-cases.ts'
+import { compareWordSearches, english, optionsOfWords, withTitle } from '../../test/support/word-cases.ts'
 
 describe('the words of a collection', () => {
   const seed = 20_261_128
@@ -13,7 +14,7 @@ describe('the words of a collection', () => {
   it('are refused where there are none, and can be given up', async () => {
     await using directory = await temporaryDirectory()
     const { path: dataDir } = directory
-    await using opened = await openCollections(dataDir, () => 1)
+    await using opened = await openCollections(dataDir, { ...optionsOfWords, nowUs: () => 1 })
     const { set } = opened
     const { info } = await set.put('texts', { hnsw: {}, words: english })
     assert.deepEqual(info.words, english)
@@ -35,10 +36,10 @@ describe('the words of a collection', () => {
     await using directory = await temporaryDirectory()
     const { path: dataDir } = directory
     {
-      await using opened = await openCollections(dataDir, () => 1)
+      await using opened = await openCollections(dataDir, { ...optionsOfWords, nowUs: () => 1 })
       await opened.set.put('default', { hnsw: {}, words: withTitle })
     }
-    await using opened = await openCollections(dataDir, () => 1)
+    await using opened = await openCollections(dataDir, { ...optionsOfWords, nowUs: () => 1 })
     assert.deepEqual(opened.set.get('default').words, withTitle)
     using lease = await opened.set.lease('default')
     assert.deepEqual(lease.database.livePoints.words.settings, withTitle)

@@ -161,7 +161,7 @@ export function limitsOfKey(text: string, role: Role): KeyLimits {
   return {
     ...(collections === undefined ? {} : { collections: collectionsIn(collections) }),
     ...(filter === undefined ? {} : { filter: filterIn(filter) }),
-    ...(expires === undefined ? {} : { expiresAtMs: momentIn(expires) }),
+    ...(expires === undefined ? {} : { expiresAtMs: dateIn(expires) }),
   }
 }
 
@@ -197,10 +197,10 @@ function filterIn(given: unknown): Filter {
   }
 }
 
-function momentIn(given: unknown): number {
+function dateIn(given: unknown): number {
   const us = typeof given === 'string' ? parseDateTime(given)?.us : undefined
   if (us !== undefined) return us / 1000
-  throw new Error('has an invalid expires_at: it is a moment like "2030-01-01T00:00:00Z"')
+  throw new Error('has an invalid expires_at: it is a date like "2030-01-01T00:00:00Z"')
 }
 
 /**

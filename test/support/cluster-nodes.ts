@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { DatabaseError } from '../../src/base/errors.ts'
-import { createLogger } from '../../src/base/log.ts'
 import { PartitionSet, partitionCount } from '../../src/base/partitions.ts'
 import { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
@@ -14,25 +13,17 @@ import type { Loaded } from '../../src/collections/served-data.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { heldIn } from '../../src/write/replica.ts'
+import { settingsOfSet } from './collection.ts'
 import type { SharedMemoryDocuments, SharedMemoryLog } from './memory-log.ts'
 
-const logger = createLogger({ level: 'silent', pretty: false })
-
 const settings = {
+  ...settingsOfSet,
   searchThreads: 0,
   indexThreads: 0,
   maxLimit: 10_000,
-  hnswEf: 128,
-  hnswM: 16,
-  hnswEfConstruction: 128,
-  recallTarget: 0.98,
-  maxOpenCollections: 100,
-  maxQueuedQueries: 1000,
   maxQueuedResults: 1_000_000,
-  maxBufferedBytes: 16 * 1024 * 1024,
-  maxMemoryBytes: 0,
-  logger,
 } as const
+const { logger } = settings
 
 export interface RunningNode extends Loaded {
   readonly node: ClusterNode

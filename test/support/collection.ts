@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { createLogger, type Logger } from '../../src/base/log.ts'
+import { CollectionSet } from '../../src/collections/collection-set.ts'
 import {
   type Collection,
   type CollectionOptions,
@@ -7,7 +8,7 @@ import {
   type EngineOptions,
   startEngine,
 } from '../../src/collections/engine.ts'
-import { openStore } from '../../src/storage/data-store.ts'
+import { openDataStore, openStore } from '../../src/storage/data-store.ts'
 import type { Store } from '../../src/storage/store.ts'
 
 /** A collection with its own engine over a real store, without transports. */
@@ -51,4 +52,52 @@ export async function withCollection<Result>(
 ): Promise<Result> {
   await using opened = await openCollection(dataDir, settings)
   return await work(opened.collection)
+}
+
+/** Settings with which a set of collections works in a test. */
+export const settingsOfSet: EngineOptions & CollectionOptions & { readonly maxOpenCollections: number } = {
+  searchThreads: 1,
+  indexThreads: 1,
+  maxLimit: 100,
+  hnswEf: 128,
+  hnswM: 16,
+  hnswEfConstruction: 128,
+  recallTarget: 0.98,
+  maxOpenCollections: 100,
+  maxQueuedQueries: 1000,
+  maxQueuedResults: 100_000,
+  maxBufferedBytes: 16 * 1024 * 1024,
+  maxMemoryBytes: 0,
+  logger: createLogger({ level: 'silent', pretty: false }),
+}
+
+export interface OpenedCollections extends AsyncDisposable {
+  readonly set: CollectionSet
+}
+
+/** Opens all collections of a data directory as the service does, without transports. */
+export async function openCollections(
+  dataDir: string,
+  options: Partial<CollectionSettings> & {
+    readonly maxOpenCollections?: number
+    readonly idleMs?: number
+  } = {},
+): Promise<OpenedCollections> {
+  const config = { ...settingsOfSet, ...options }
+  const engine = startEngine(config)
+  const store = await openDataStore({ dataDir, logger: config.logger })
+  const main = await engine.openCollection(store.main, {
+    ...config,
+    indexDirectory: join(dataDir, 'collections/0/index'),
+    words: store.wordsOf(0),
+  })
+  const set = new CollectionSet({ ...config, engine, store, main })
+  return {
+    set,
+    async [Symbol.asyncDispose]() {
+      await set.close()
+      await engine.close()
+      await store.close()
+    },
+  }
 }

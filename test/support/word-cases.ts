@@ -3,13 +3,11 @@ import { cpSync, existsSync, readdirSync, renameSync, rmSync, writeFileSync } fr
 import { join } from 'node:path'
 import type { WordSettings } from '../../src/base/collection.ts'
 import type { Filter } from '../../src/base/filter.ts'
-import { createLogger } from '../../src/base/log.ts'
 import type { SearchQuery } from '../../src/base/point.ts'
-import { CollectionSet } from '../../src/collections/collection-set.ts'
-import { type Collection, startEngine } from '../../src/collections/engine.ts'
-import { openDataStore } from '../../src/storage/data-store.ts'
+import type { Collection } from '../../src/collections/engine.ts'
 import { Analyzer } from '../../src/words/analyzer.ts'
 import { BruteForceWords } from './brute-force-words.ts'
+import { openCollections } from './collection.ts'
 import { temporaryDirectory } from './process.ts'
 import { seededRandom } from './random.ts'
 import { until } from './until.ts'
@@ -19,48 +17,8 @@ import { until } from './until.ts'
  * earlier state, damaged files, other declarations. Each is compared with a brute force.
  */
 
-const logger = createLogger({ level: 'silent', pretty: false })
-const settings = {
-  searchThreads: 1,
-  indexThreads: 1,
-  maxLimit: 1000,
-  hnswEf: 128,
-  hnswM: 16,
-  hnswEfConstruction: 128,
-  recallTarget: 0.98,
-  maxOpenCollections: 100,
-  maxQueuedQueries: 1000,
-  maxQueuedResults: 100_000,
-  maxBufferedBytes: 16 * 1024 * 1024,
-  maxMemoryBytes: 0,
-  attributePointsMin: 1,
-  logger,
-} as const
-
-interface Opened extends AsyncDisposable {
-  readonly set: CollectionSet
-}
-
-/** Opens a data directory as the service does. */
-export async function openCollections(dataDir: string, nowUs: () => number): Promise<Opened> {
-  const config = { ...settings, nowUs }
-  const engine = startEngine(config)
-  const store = await openDataStore({ dataDir, logger })
-  const main = await engine.openCollection(store.main, {
-    ...config,
-    indexDirectory: join(dataDir, 'collections/0/index'),
-    words: store.wordsOf(0),
-  })
-  const set = new CollectionSet({ ...config, engine, store, main })
-  return {
-    set,
-    async [Symbol.asyncDispose]() {
-      await set.close()
-      await engine.close()
-      await store.close()
-    },
-  }
-}
+/** Hits by words can be many; files are written from the first point on. */
+export const optionsOfWords = { maxLimit: 1000, attributePointsMin: 1 } as const
 
 export const english: WordSettings = { language: 'english', paths: [{ path: 'content', weight: 1 }] }
 export const withTitle: WordSettings = {
@@ -252,7 +210,7 @@ export async function compareWordSearches({
     }
     const part = existsSync(folder) ? readdirSync(folder).find((name) => name.endsWith('.part')) : undefined
     if (round % 8 === 7 && part !== undefined) writeFileSync(join(folder, part), 'damaged')
-    await using opened = await openCollections(dataDir, () => nowUs)
+    await using opened = await openCollections(dataDir, { ...optionsOfWords, nowUs: () => nowUs })
     const { set } = opened
     const name = 'texts'
     if (round === 0) await set.put(name, { hnsw: {} })

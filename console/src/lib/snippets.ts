@@ -1,29 +1,17 @@
-import type { JsonObject, JsonValue } from '../api/types.ts'
-import type { Metric } from './distance.ts'
+import type { SearchInput } from '../api/points.ts'
+import type { JsonValue } from '../api/types.ts'
 import { filterMessage } from './filter-message.ts'
 import { isEmptyFilter, isObject } from './filters.ts'
 import { vectorPreview } from './vector-text.ts'
 
 /** Code that sends a query, in several languages. */
 
-export interface QueryToShow {
+export interface QueryToShow
+  extends Pick<SearchInput, 'near' | 'words' | 'balance' | 'metric' | 'limit' | 'ef' | 'filter'> {
   readonly url: string
   readonly grpcPort: number
   readonly collection: string
   readonly needsKey: boolean
-  /** Undefined for words alone. */
-  readonly near:
-    | { readonly id: string }
-    | { readonly vector: readonly number[] }
-    | { readonly text: string }
-    | undefined
-  /** Empty to search without. */
-  readonly words: string
-  readonly balance: number
-  readonly metric: Metric
-  readonly limit: number
-  readonly ef: number | undefined
-  readonly filter: JsonObject
 }
 
 export const languages = [

@@ -1,13 +1,14 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { isAbort, messageOf } from '../api/client.ts'
+import { settingText } from '../../../src/base/relevance.ts'
+import { messageOf } from '../api/client.ts'
 import { evaluatePoints } from '../api/points.ts'
 import type { Evaluated, Evaluation, JsonValue, MeasuredSetting, Relevance } from '../api/types.ts'
 import { distanceMetrics, type Metric } from '../lib/distance.ts'
 import { isObject } from '../lib/filters.ts'
 import { plural } from '../lib/format.ts'
 import { Button, Empty, Fault, Field, Page, Panel } from '../parts/basics.tsx'
-import { useUnmount } from '../parts/use-unmount.ts'
+import { useRun } from '../parts/use-run.ts'
 import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName } from '../state/route.ts'
 
@@ -27,25 +28,17 @@ export function RelevanceView(): JSX.Element {
   const metric = useSignal<Metric>('Cosine')
   const sweep = useSignal<readonly string[]>([])
   const measured = useSignal<Measured | undefined>(undefined)
-  const fault = useSignal<string | undefined>(undefined)
-  const running = useSignal<AbortController | undefined>(undefined)
-  useUnmount(() => running.peek()?.abort())
-  const measure = async (): Promise<void> => {
-    running.value?.abort()
-    const stop = new AbortController()
-    running.value = stop
-    fault.value = undefined
-    try {
-      const judgements = judgementsIn(text.value)
-      const query = { judgements, k, sweep: sweep.value, similarity: metric.value }
-      const answer = await evaluatePoints(collectionName.value, query, stop.signal)
-      measured.value = { answer, names: judgements.map(nameOf), k }
-    } catch (error) {
-      if (!isAbort(error)) fault.value = messageOf(error)
-    } finally {
-      if (running.value === stop) running.value = undefined
-    }
-  }
+  const {
+    run: measure,
+    stop,
+    isRunning,
+    fault,
+  } = useRun(async (signal) => {
+    const judgements = judgementsIn(text.value)
+    const query = { judgements, k, sweep: sweep.value, similarity: metric.value }
+    const answer = await evaluatePoints(collectionName.value, query, signal)
+    measured.value = { answer, names: judgements.map(nameOf), k }
+  })
   return (
     <Page
       title="Relevance"
@@ -114,23 +107,20 @@ export function RelevanceView(): JSX.Element {
                 </label>
               ))}
             </fieldset>
-            {running.value === undefined ? (
+            {!isRunning ? (
               <Button kind="primary" disabled={text.value.trim() === ''} onClick={measure}>
                 Measure
               </Button>
             ) : (
-              <Button onClick={() => running.value?.abort()}>Stop</Button>
+              <Button onClick={stop}>Stop</Button>
             )}
           </Panel>
         </div>
         <div class="search-main">
-          <Fault text={fault.value} />
+          <Fault text={fault} />
           {measured.value === undefined ? (
             <Panel>
-              <Empty
-                icon="relevance"
-                title={running.value === undefined ? 'No judgements yet' : 'Searching…'}
-              >
+              <Empty icon="relevance" title={isRunning ? 'Searching…' : 'No judgements yet'}>
                 <p>A judgement is a query with the points that answer it, one a line.</p>
               </Empty>
             </Panel>
@@ -326,11 +316,3 @@ function Changes(props: {
 }
 
 const worseMax = 50
-
-function settingText({ balance, ef, paths }: MeasuredSetting): string {
-  return [
-    ...(balance === undefined ? [] : [`balance ${balance}`]),
-    ...(ef === undefined ? [] : [`ef ${ef}`]),
-    ...Object.entries(paths ?? {}).map(([path, weight]) => `${path} ${weight}`),
-  ].join(', ')
-}

@@ -1,11 +1,11 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { ask, collectionPath, isAbort, type Method, messageOf } from '../api/client.ts'
+import { ask, collectionPath, type Method } from '../api/client.ts'
 import { formatBytes, formatMs } from '../lib/format.ts'
 import { Button, Code, Empty, Fault, Field, Page, Panel } from '../parts/basics.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
 import { JsonEditor } from '../parts/json-editor.tsx'
-import { useUnmount } from '../parts/use-unmount.ts'
+import { useRun } from '../parts/use-run.ts'
 import { collectionName, replaceParams, route } from '../state/route.ts'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
@@ -34,23 +34,15 @@ export function Requests(): JSX.Element {
     body: params.get('body') ?? '',
   }
   const answer = useSignal<Answer | undefined>(undefined)
-  const fault = useSignal<string | undefined>(undefined)
-  const running = useSignal<AbortController | undefined>(undefined)
   const asked = useSignal(false)
-  useUnmount(() => running.peek()?.abort())
-  const send = async (): Promise<void> => {
-    running.value?.abort()
-    const stop = new AbortController()
-    running.value = stop
-    fault.value = undefined
-    try {
-      answer.value = await answerTo(request, stop.signal)
-    } catch (error) {
-      if (!isAbort(error)) fault.value = messageOf(error)
-    } finally {
-      if (running.value === stop) running.value = undefined
-    }
-  }
+  const {
+    run: send,
+    stop,
+    isRunning,
+    fault,
+  } = useRun(async (signal) => {
+    answer.value = await answerTo(request, signal)
+  })
   return (
     <Page
       title="Requests"
@@ -68,8 +60,8 @@ export function Requests(): JSX.Element {
         <Panel class="form">
           <RequestForm
             request={request}
-            isRunning={running.value !== undefined}
-            onStop={() => running.value?.abort()}
+            isRunning={isRunning}
+            onStop={stop}
             onSend={() => {
               if (isDestructive(request)) asked.value = true
               else send()
@@ -77,7 +69,7 @@ export function Requests(): JSX.Element {
           />
         </Panel>
         <Panel title="Answer">
-          <Fault text={fault.value} />
+          <Fault text={fault} />
           {answer.value === undefined ? (
             <Empty icon="requests" title="No request has been sent yet." />
           ) : (

@@ -1,0 +1,38 @@
+import { useSignal } from '@preact/signals'
+import { isAbort, messageOf } from '../api/client.ts'
+import { useUnmount } from './use-unmount.ts'
+
+interface Run {
+  /** Starts the work; stops the former one. */
+  readonly run: () => Promise<void>
+  readonly stop: () => void
+  readonly isRunning: boolean
+  /** Why the last work failed. */
+  readonly fault: string | undefined
+}
+
+/** Runs work that a user starts and can stop, one at a time. It is also stopped when the component leaves the page. */
+export function useRun(work: (signal: AbortSignal) => Promise<void>): Run {
+  const fault = useSignal<string | undefined>(undefined)
+  const running = useSignal<AbortController | undefined>(undefined)
+  const stop = (): void => running.peek()?.abort()
+  useUnmount(stop)
+  return {
+    async run() {
+      stop()
+      const own = new AbortController()
+      running.value = own
+      fault.value = undefined
+      try {
+        await work(own.signal)
+      } catch (error) {
+        if (!isAbort(error)) fault.value = messageOf(error)
+      } finally {
+        if (running.value === own) running.value = undefined
+      }
+    },
+    stop,
+    isRunning: running.value !== undefined,
+    fault: fault.value,
+  }
+}
