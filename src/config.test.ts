@@ -112,6 +112,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   httpHost: { default: '127.0.0.1', valid: { '::': '::' }, ...text },
   httpPort: numbers(3000, 0, 65_535),
   disableHttp: isOff,
+  httpOpen: isOff,
   httpApiKey: { default: undefined, ...key },
   corsOrigins: origins,
   consoleImageOrigins: origins,

@@ -1,4 +1,7 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import { isLoopback } from './base/runtime.ts'
 import type { SettingInfo, SettingSource } from './base/setting-info.ts'
 import { defaultText } from './settings/kinds.ts'
 import { type Limits, limits } from './settings/limits.ts'
@@ -89,6 +92,27 @@ function endpointOf(
 /** Whether HTTP requires no key. */
 export function isHttpOpen({ httpApiKey, apiKeysFile }: Config): boolean {
   return httpApiKey === undefined && apiKeysFile === undefined
+}
+
+/** Whether both ports speak TLS. */
+export function speaksTls({ certsDir }: Config): boolean {
+  return certsDir !== undefined && existsSync(join(certsDir, 'server'))
+}
+
+/**
+ * Returns a warning if other machines can reach HTTP without a key; undefined if not. A host without an address makes
+ * the start fail with its own message.
+ *
+ * @throws ConfigError unless HTTP_OPEN allows that
+ */
+export async function openHttpWarning(config: Config): Promise<string | undefined> {
+  const { httpHost, httpOpen, disableHttp } = config
+  if (disableHttp || !isHttpOpen(config) || (await isLoopback(httpHost).catch(() => true))) return undefined
+  const open = `it listens on ${httpHost} (HTTP_HOST) without a key, so anyone who can reach it can read, change and delete everything`
+  if (httpOpen) return `HTTP IS OPEN (HTTP_OPEN): ${open}`
+  throw new ConfigError(
+    `HTTP would be open: ${open}. Set HTTP_API_KEY or API_KEYS_FILE; or HTTP_HOST=127.0.0.1, perhaps behind a proxy that asks for a key; or HTTP_OPEN=true if that is what you want`,
+  )
 }
 
 /**

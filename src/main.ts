@@ -19,8 +19,10 @@ import {
   changedSettings,
   describedSettings,
   embeddingEndpoint,
+  openHttpWarning,
   rerankEndpoint,
   type SettingSources,
+  speaksTls,
 } from './config.ts'
 import { Embedder, registerEmbeddings, textCounter } from './embeddings/embedder.ts'
 import { requestCounters } from './embeddings/endpoint.ts'
@@ -74,6 +76,7 @@ export async function startService(
   keepTicksFast()
   embeddingEndpoint(config)
   rerankEndpoint(config)
+  await openHttpWarning(config)
   logger.info({ version: version(), node, settings: changedSettings(config) }, 'vicinal starts')
   const closers: Closer[] = []
   const close = async (): Promise<void> => {
@@ -328,10 +331,13 @@ function plansIn({ database, collections }: ApiContext, name: string): Collectio
   return undefined
 }
 
-function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger: Logger): void {
-  logger.info({ host: grpcHost, port: grpc }, 'gRPC listens')
-  if (http !== undefined)
-    logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs', console: '/console' }, 'HTTP listens')
+function logPorts(config: Config, { grpc, http }: Ports, logger: Logger): void {
+  const { grpcHost, httpHost } = config
+  const tls = speaksTls(config)
+  logger.info({ tls, host: grpcHost, port: grpc }, 'gRPC listens')
+  if (http === undefined) return
+  const url = `${tls ? 'https' : 'http'}://${httpHost}:${http}`
+  logger.info({ url, docs: '/docs', console: '/console' }, 'HTTP listens')
 }
 
 /**

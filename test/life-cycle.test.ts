@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
@@ -17,7 +18,8 @@ import { createLogger } from '../src/base/log.ts'
 import { ServiceMetrics } from '../src/base/metrics.ts'
 import { startWarnings } from '../src/cli/serve.ts'
 import { createGrpcClient, createHttpClient, DatabaseError } from '../src/client/index.ts'
-import { readConfig } from '../src/config.ts'
+import { ConfigError, readConfig } from '../src/config.ts'
+import { startService } from '../src/main.ts'
 import { databasePath } from '../src/storage/files/data-directory.ts'
 import { rowsVersion } from '../src/storage/key-layout.ts'
 import { startTransports, type Transports } from '../src/transports.ts'
@@ -253,25 +255,36 @@ describe('a start with probable mistakes', () => {
     assert.doesNotMatch(stdout + stderr, /a-secret|HTTP_PROXY|NODE_ENV/)
   })
 
-  it('warns of HTTP that is open to other machines without a key, at any log level', async () => {
+  it('refuses HTTP that is open to other machines without a key, and says three ways out', async () => {
     await using directory = await temporaryDirectory()
-    {
-      await using server = await ServerProcess.start(directory.path, { HTTP_HOST: '0.0.0.0' })
-      server.command.kill('SIGTERM')
-      const { stdout, stderr } = await server.command.ended
-      assert.match(stdout, /"level":40,.*HTTP IS OPEN: it listens on 0\.0\.0\.0 .*HTTP_API_KEY/)
-      assert.match(stderr, /^vicinal: WARNING: HTTP IS OPEN/)
+    const { code, stderr } = await run(['serve'], { DATA_DIR: directory.path, HTTP_HOST: '0.0.0.0' })
+    assert.equal(code, 2)
+    assert.match(stderr, /^vicinal: HTTP would be open: it listens on 0\.0\.0\.0 \(HTTP_HOST\) without a key/)
+    for (const way of ['HTTP_API_KEY or API_KEYS_FILE', 'HTTP_HOST=127.0.0.1', 'HTTP_OPEN=true']) {
+      assert.ok(stderr.includes(way), way)
     }
-    for (const settings of [{ HTTP_HOST: '0.0.0.0', HTTP_API_KEY: apiKey }, { HTTP_HOST: 'localhost' }]) {
+    assert.equal(existsSync(join(directory.path, 'api-key')), false)
+    await assert.rejects(startService(readConfig({ DATA_DIR: directory.path, HTTP_HOST: '::' })), ConfigError)
+    const others: readonly Record<string, string>[] = [
+      { HTTP_HOST: '0.0.0.0', HTTP_API_KEY: apiKey },
+      { HTTP_HOST: '0.0.0.0', API_KEYS_FILE: 'keys' },
+      { HTTP_HOST: '0.0.0.0', DISABLE_HTTP: 'true' },
+      { HTTP_HOST: 'localhost' },
+    ]
+    for (const settings of others) {
       assert.deepEqual(await startWarnings(readConfig(settings), settings), [])
     }
-    const quiet = { DATA_DIR: directory.path, GRPC_PORT: '0', HTTP_PORT: '0', LOG_LEVEL: 'silent' }
-    const command = new Command(['serve'], { ...quiet, HTTP_HOST: '::' })
+  })
+
+  it('warns of HTTP that HTTP_OPEN opens to other machines without a key, at any log level', async () => {
+    await using directory = await temporaryDirectory()
+    const open = { HTTP_OPEN: 'true', LOG_LEVEL: 'silent', GRPC_PORT: '0', HTTP_PORT: '0' }
+    const command = new Command(['serve'], { DATA_DIR: directory.path, ...open, HTTP_HOST: '::' })
     await once(command.child.stderr, 'data')
     command.kill('SIGKILL')
     const { stdout, stderr } = await command.ended
     assert.equal(stdout, '')
-    assert.match(stderr, /HTTP IS OPEN: it listens on ::/)
+    assert.match(stderr, /^vicinal: WARNING: HTTP IS OPEN \(HTTP_OPEN\): it listens on ::/)
   })
 })
 

@@ -1,7 +1,6 @@
 import { createLogger, type Logger } from '../base/log.ts'
-import { isLoopback } from '../base/runtime.ts'
 import { editDistance } from '../base/spelling.ts'
-import { type Config, isHttpOpen, type SettingSources } from '../config.ts'
+import { type Config, openHttpWarning, type SettingSources } from '../config.ts'
 import { startService } from '../main.ts'
 import { settingRows } from '../settings/table.ts'
 import { type Environment, stopSignal } from './arguments.ts'
@@ -61,7 +60,8 @@ export async function startWarnings(config: Config, environment: Environment): P
   const ignored = misspeltSettings(environment).map(
     (variable) => `${variable} is not a setting and has no effect: vicinal serve --help lists all settings`,
   )
-  return (await isOpenToOthers(config)) ? [...ignored, openWarning(config)] : ignored
+  const open = await openHttpWarning(config)
+  return open === undefined ? ignored : [...ignored, open]
 }
 
 /**
@@ -93,14 +93,4 @@ function isNear(letters: string, meant: string): boolean {
   // The distance is at least the difference of the lengths: this check saves nearly all of the work.
   const couldBeNear = Math.abs(letters.length - meant.length) <= distanceMax
   return couldBeNear && editDistance(letters, meant) <= distanceMax
-}
-
-/** Whether others can reach HTTP without a key. A host without an address makes the start fail with its own message. */
-async function isOpenToOthers(config: Config): Promise<boolean> {
-  if (config.disableHttp || !isHttpOpen(config)) return false
-  return !(await isLoopback(config.httpHost).catch(() => true))
-}
-
-function openWarning({ httpHost }: Config): string {
-  return `HTTP IS OPEN: it listens on ${httpHost} (HTTP_HOST) without a key, so anyone who can reach it can read, change and delete everything. Set HTTP_API_KEY, or HTTP_HOST=127.0.0.1 behind a proxy that asks for a key, or DISABLE_HTTP=true`
 }

@@ -91,6 +91,11 @@ class AccessSettings {
     doc: '`true` opens no HTTP port.',
   })
 
+  readonly httpOpen: Row<boolean> = boolean({
+    default: false,
+    doc: '`true` lets HTTP listen beyond loopback without a key: anyone who can reach it can read, change and delete everything. Without it, such a service does not start.',
+  })
+
   readonly corsOrigins: Row<readonly string[]> = origins({
     default: [],
     doc: 'Origins of web pages, separated by commas, whose scripts may call HTTP from a browser. They can do whatever the service allows: everything, while it has no key. Without a key, HTTP on loopback also answers to the host names of these origins, besides addresses and localhost; all other names are refused, so that no web page can reach the service by a name that points here (DNS rebinding).',
