@@ -84,7 +84,7 @@ export class CollectionWords implements MemoryUser {
   /** Sets the point of a slot. */
   set(slot: number, payload: Payload, version: number): void {
     this.#change((words) => words.put(slot, payload, version))
-    if (this.#current?.index.isMergeable) this.#mergeSoon()
+    if (this.#current?.index.isMergeable(false)) this.#mergeSoon(false)
   }
 
   /** Removes the point of a slot. Idempotent. */
@@ -183,9 +183,11 @@ export class CollectionWords implements MemoryUser {
       if (payload === undefined || words.index.has(slot)) continue
       words.put(slot, payload, points.versionOf(slot))
       added += 1
-      if (added % freezesPer === 0 && words.index.isMergeable) await inTurns(words.index.mergeInSteps())
+      if (added % freezesPer === 0 && words.index.isMergeable(false))
+        await inTurns(words.index.mergeInSteps(false))
     }
-    await inTurns(words.index.mergeInSteps())
+    words.index.freeze()
+    await inTurns(words.index.mergeInSteps(true))
     if (this.#next !== words || this.#hasEnded) return
     // In the same turn: no change may miss it.
     while (words.built < points.slotCount) words.built += 1
@@ -195,12 +197,12 @@ export class CollectionWords implements MemoryUser {
     if (added > 0) this.#saveSoon()
   }
 
-  #mergeSoon(): void {
+  #mergeSoon(isSearched: boolean): void {
     if (this.#isMerging) return
     this.#isMerging = true
     this.#background = this.#background.then(async () => {
       try {
-        if (this.#current !== undefined) await inTurns(this.#current.index.mergeInSteps())
+        if (this.#current !== undefined) await inTurns(this.#current.index.mergeInSteps(isSearched))
       } catch (error) {
         this.#fail(error)
       } finally {
@@ -252,7 +254,7 @@ export class CollectionWords implements MemoryUser {
   /** As `ready`, without waiting. */
   index(): SearchableWords {
     if (this.#current !== undefined) {
-      if (this.#current.index.isMergeable) this.#mergeSoon()
+      if (this.#current.index.isMergeable(true)) this.#mergeSoon(true)
       return this.#current
     }
     if (this.#fault !== undefined) {

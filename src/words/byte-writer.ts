@@ -23,10 +23,24 @@ export class ByteWriter {
     this.#bytes[this.length++] = value
   }
 
+  /** Writes 32 bits, the lowest byte first. */
+  word(value: number): void {
+    if (this.length + 4 > this.#bytes.length) this.#grow(4)
+    this.setWord(this.length, value)
+    this.length += 4
+  }
+
   append(bytes: Uint8Array): void {
-    if (this.length + bytes.length > this.#bytes.length) this.#grow(bytes.length)
-    this.#bytes.set(bytes, this.length)
-    this.length += bytes.length
+    this.copy(bytes, 0, bytes.length)
+  }
+
+  /** Writes the bytes in [from, to) of others. */
+  copy(bytes: Uint8Array, from: number, to: number): void {
+    const size = to - from
+    if (this.length + size > this.#bytes.length) this.#grow(size)
+    if (size > copiedByHandMax) this.#bytes.set(bytes.subarray(from, to), this.length)
+    else for (let index = 0; index < size; index += 1) this.#bytes[this.length + index] = bytes[from + index]!
+    this.length += size
   }
 
   /** Reserves bytes that are zero. Returns where they begin. */
@@ -46,17 +60,15 @@ export class ByteWriter {
     for (let index = 0; index < 4; index += 1) this.#bytes[at + index] = value >>> (8 * index)
   }
 
-  /** Adds bits to a word in little-endian order. */
-  orWord(at: number, bits: number): void {
-    for (let index = 0; index < 4; index += 1) this.#bytes[at + index]! |= (bits >>> (8 * index)) & 255
-  }
-
   #grow(size: number): void {
     const bytes = new Uint8Array(Math.max(2 * this.#bytes.length, this.length + size + 8))
     bytes.set(this.#bytes.subarray(0, this.length))
     this.#bytes = bytes
   }
 }
+
+/** A view of more bytes costs less than a loop over them. */
+const copiedByHandMax = 32
 
 /** Reads integers that `ByteWriter` wrote. */
 export class ByteReader {

@@ -28,7 +28,9 @@ export interface TermEntry {
 
 export class DictionaryWriter {
   readonly #out: ByteWriter = new ByteWriter()
-  #last: Buffer = Buffer.alloc(0)
+  #term: Uint8Array = new Uint8Array(termBytesMax)
+  #last: Uint8Array = new Uint8Array(termBytesMax)
+  #lastLength = 0
   count = 0
 
   get written(): Uint8Array {
@@ -37,25 +39,43 @@ export class DictionaryWriter {
 
   /** Appends a term, which is after the ones before, with the places where its lists begin and end. */
   add(term: string, documents: number, occurrences: number, postings: Span, positions: Span): void {
-    const bytes = Buffer.from(term)
+    const bytes = this.#term
+    const length = encodeTerm(term, bytes)
     let shared = 0
     if (this.count % groupSize === 0) {
       this.#out.integer(postings.from)
       this.#out.integer(positions.from)
     } else {
-      while (shared < bytes.length && bytes[shared] === this.#last[shared]) shared += 1
+      const most = Math.min(length, this.#lastLength)
+      while (shared < most && bytes[shared] === this.#last[shared]) shared += 1
     }
     this.#out.integer(shared)
-    this.#out.integer(bytes.length - shared)
-    this.#out.append(bytes.subarray(shared))
+    this.#out.integer(length - shared)
+    this.#out.copy(bytes, shared, length)
     const further = occurrences - documents
     this.#out.integer(2 * documents + (further > 0 ? 1 : 0))
     if (further > 0) this.#out.integer(further)
     this.#out.integer(postings.to - postings.from)
     this.#out.integer(positions.to - positions.from)
+    this.#term = this.#last
     this.#last = bytes
+    this.#lastLength = length
     this.count += 1
   }
+}
+
+/** NFKC can make a cut word longer: one character can become eighteen. */
+const termBytesMax = 16_384
+const encoder = new TextEncoder()
+
+/** Writes the UTF-8 of a term. Returns how many bytes it has. */
+function encodeTerm(term: string, bytes: Uint8Array): number {
+  for (let index = 0; index < term.length; index += 1) {
+    const character = term.charCodeAt(index)
+    if (character > 127) return encoder.encodeInto(term, bytes).written
+    bytes[index] = character
+  }
+  return term.length
 }
 
 export interface Span {
@@ -120,10 +140,11 @@ export class DictionaryCursor {
   readonly #bytes: Uint8Array
   #left: number
   #read = 0
-  #term = Buffer.alloc(64)
+  #term = Buffer.alloc(256)
   #postings = 0
   #positions = 0
-  term = ''
+  #length = 0
+  #decoded: string | undefined
   entry: TermEntry = { documents: 0, occurrences: 0, list: 0, positions: 0 }
   /** Where the entry's group begins; valid if `isHead`. */
   offset = 0
@@ -133,6 +154,11 @@ export class DictionaryCursor {
     this.#bytes = bytes
     this.#reader = new ByteReader(bytes, offset)
     this.#left = terms
+  }
+
+  get term(): string {
+    this.#decoded ??= this.#term.toString('utf8', 0, this.#length)
+    return this.#decoded
   }
 
   /** Goes to the next term. Returns false if there is none. */
@@ -149,9 +175,10 @@ export class DictionaryCursor {
     const shared = reader.integer()
     const rest = reader.integer()
     if (shared + rest > this.#term.length) this.#term = Buffer.concat([this.#term], 2 * (shared + rest))
-    this.#term.set(this.#bytes.subarray(reader.at, reader.at + rest), shared)
+    for (let index = 0; index < rest; index += 1) this.#term[shared + index] = this.#bytes[reader.at + index]!
     reader.at += rest
-    this.term = this.#term.toString('utf8', 0, shared + rest)
+    this.#length = shared + rest
+    this.#decoded = undefined
     const both = reader.integer()
     const documents = Math.floor(both / 2)
     const occurrences = documents + (both % 2 === 1 ? reader.integer() : 0)

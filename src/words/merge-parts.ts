@@ -1,8 +1,8 @@
 import type { Bm25Parameters } from './bm25.ts'
+import { ByteReader, ByteWriter } from './byte-writer.ts'
 import type { DictionaryCursor } from './dictionary.ts'
 import type { Part } from './part.ts'
 import { FrequencyCodes, type PartContent, PartWriter } from './part-content.ts'
-import { endOfPositions } from './pending-part.ts'
 import type { PostingsReader } from './postings.ts'
 
 /** Marks a removed document. */
@@ -71,7 +71,9 @@ export function* mergeParts(
     }
   }
   const writer = new PartWriter(columns, table, parameters)
-  const list = new MergedList(writer)
+  const totals = new Uint32Array(codes.count)
+  for (let code = 0; code < codes.count; code += 1) totals[newCodes[code]!] = codes.total(code)
+  const list = new MergedList(writer, totals)
   let postings = 0
   for (const source of sources) source.isOver = !source.cursor.next()
   for (let term = leastTerm(sources); term !== undefined; term = leastTerm(sources)) {
@@ -93,16 +95,23 @@ function numberDocuments(sources: readonly Source[]): number {
   const next = sources.map(() => 0)
   let number = 0
   while (true) {
-    let [least, from] = [Number.POSITIVE_INFINITY, -1]
+    let [least, second, from] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, -1]
     for (const [index, { part }] of sources.entries()) {
       while (next[index]! < part.documents && !part.isLive(next[index]!)) next[index]! += 1
       const sequence = part.sequences[next[index]!] ?? Number.POSITIVE_INFINITY
-      if (sequence < least) [least, from] = [sequence, index]
+      if (sequence < least) [least, second, from] = [sequence, least, index]
+      else second = Math.min(second, sequence)
     }
     if (from === -1) return number
-    sources[from]!.numbers[next[from]!] = number
-    next[from]! += 1
-    number += 1
+    // Parts of successive points have long runs.
+    const { part, numbers } = sources[from]!
+    let document = next[from]!
+    for (; document < part.documents && part.sequences[document]! < second; document += 1) {
+      if (!part.isLive(document)) continue
+      numbers[document] = number
+      number += 1
+    }
+    next[from] = document
   }
 }
 
@@ -117,69 +126,84 @@ function leastTerm(sources: readonly Source[]): string | undefined {
 /** The postings of one term from several parts. */
 class MergedList {
   readonly #writer: PartWriter
+  /** How many positions a posting with a code has. */
+  readonly #totals: Uint32Array
   #count = 0
   #occurrences = 0
   #documents: Uint32Array = new Uint32Array(1024)
   #codes: Uint32Array = new Uint32Array(1024)
-  /** The positions of each posting. */
-  #positions: Uint8Array[] = []
+  /** The positions of the postings. */
+  #positions: ByteWriter = new ByteWriter()
   #isSorted = true
 
-  constructor(writer: PartWriter) {
+  constructor(writer: PartWriter, totals: Uint32Array) {
     this.#writer = writer
+    this.#totals = totals
   }
 
   add({ part, numbers, codes, cursor, reader }: Source): void {
     const { list, documents, positions } = cursor.entry
     reader.read(list, documents)
-    let at = positions
-    for (let index = 0; index < documents; index += 1) {
-      const code = reader.codes[index]!
-      const total = part.total(code)
-      const end = endOfPositions(part.positions, at, total)
-      const number = numbers[reader.documents[index]!]!
-      if (number !== noDocument) this.#append(number, codes[code]!, part.positions.subarray(at, end), total)
-      at = end
-    }
-  }
-
-  #append(document: number, code: number, positions: Uint8Array, total: number): void {
-    const at = this.#count++
-    if (at === this.#documents.length) {
+    while (this.#count + documents > this.#documents.length) {
       this.#documents = grown(this.#documents)
       this.#codes = grown(this.#codes)
     }
-    if (at > 0 && document < this.#documents[at - 1]!) this.#isSorted = false
-    this.#documents[at] = document
-    this.#codes[at] = code
-    this.#positions[at] = positions
-    this.#occurrences += total
+    const walk = new ByteReader(part.positions, positions)
+    // Positions that follow one another are copied together.
+    let from = positions
+    for (let index = 0; index < documents; index += 1) {
+      const number = numbers[reader.documents[index]!]!
+      const code = codes[reader.codes[index]!]!
+      const total = this.#totals[code]!
+      if (number === noDocument) {
+        this.#positions.copy(part.positions, from, walk.at)
+        walk.skip(total)
+        from = walk.at
+        continue
+      }
+      walk.skip(total)
+      if (this.#count > 0 && number < this.#documents[this.#count - 1]!) this.#isSorted = false
+      this.#documents[this.#count] = number
+      this.#codes[this.#count] = code
+      this.#count += 1
+      this.#occurrences += total
+    }
+    this.#positions.copy(part.positions, from, walk.at)
   }
 
   /** Writes what was added, if it is anything, and empties the list. Returns how many postings that were. */
   write(term: string): number {
     const count = this.#count
     if (count === 0) return 1
-    if (!this.#isSorted) this.#sort()
-    for (let index = 0; index < count; index += 1) this.#writer.positions.append(this.#positions[index]!)
+    if (this.#isSorted) this.#writer.positions.append(this.#positions.written)
+    else this.#sort()
     this.#writer.term(term, this.#documents, this.#codes, count, this.#occurrences)
     this.#count = 0
     this.#occurrences = 0
+    this.#positions.length = 0
     this.#isSorted = true
     return count
   }
 
+  /** Sorts the postings, and writes their positions in that order. */
   #sort(): void {
-    const documents = this.#documents.slice(0, this.#count)
-    const codes = this.#codes.slice(0, this.#count)
-    const positions = this.#positions.slice(0, this.#count)
-    const order = new Uint32Array(this.#count)
+    const count = this.#count
+    const documents = this.#documents.slice(0, count)
+    const codes = this.#codes.slice(0, count)
+    const starts = new Uint32Array(count + 1)
+    const bytes = this.#positions.written
+    const walk = new ByteReader(bytes, 0)
+    for (let index = 0; index < count; index += 1) {
+      walk.skip(this.#totals[codes[index]!]!)
+      starts[index + 1] = walk.at
+    }
+    const order = new Uint32Array(count)
       .map((_, index) => index)
       .sort((a, b) => documents[a]! - documents[b]!)
     for (const [index, from] of order.entries()) {
       this.#documents[index] = documents[from]!
       this.#codes[index] = codes[from]!
-      this.#positions[index] = positions[from]!
+      this.#writer.positions.copy(bytes, starts[from]!, starts[from + 1]!)
     }
   }
 }

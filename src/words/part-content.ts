@@ -37,6 +37,7 @@ export class FrequencyCodes {
   readonly #paths: number
   readonly #codes = new Map<string, number>()
   readonly #frequencies: number[][] = []
+  readonly #totals: number[] = []
 
   constructor(paths: number) {
     this.#paths = paths
@@ -47,23 +48,20 @@ export class FrequencyCodes {
   }
 
   codeOf(frequencies: readonly number[]): number {
-    const key = frequencies.length === 1 ? String(frequencies[0]) : frequencies.join()
+    const key = frequencies.join()
     let code = this.#codes.get(key)
     if (code === undefined) {
       code = this.#frequencies.length
       this.#codes.set(key, code)
       this.#frequencies.push([...frequencies])
+      this.#totals.push(frequencies.reduce((sum, each) => sum + each, 0))
     }
     return code
   }
 
   /** How often a term with a code occurs in all paths. */
   total(code: number): number {
-    return this.#frequencies[code]!.reduce((sum, each) => sum + each, 0)
-  }
-
-  frequencies(code: number): readonly number[] {
-    return this.#frequencies[code]!
+    return this.#totals[code]!
   }
 
   /**
@@ -87,16 +85,23 @@ export class FrequencyCodes {
 /** Returns the weighted sum of the frequencies of each code. */
 export function weightedFrequencies(codes: Uint32Array, weights: readonly number[]): Float64Array {
   const paths = weights.length
-  return Float64Array.from({ length: codes.length / paths }, (_, code) =>
-    weights.reduce((sum, weight, path) => sum + weight * codes[code * paths + path]!, 0),
-  )
+  const weighted = new Float64Array(codes.length / paths)
+  for (let code = 0; code < weighted.length; code += 1) {
+    for (let path = 0; path < paths; path += 1)
+      weighted[code]! += weights[path]! * codes[code * paths + path]!
+  }
+  return weighted
 }
 
 /** Returns the weighted sum of the lengths of each document. */
 export function weightedLengths(lengths: readonly Uint32Array[], weights: readonly number[]): Float32Array {
-  return Float32Array.from({ length: lengths[0]!.length }, (_, document) =>
-    weights.reduce((sum, weight, path) => sum + weight * lengths[path]![document]!, 0),
-  )
+  const weighted = new Float64Array(lengths[0]!.length)
+  for (const [path, column] of lengths.entries()) {
+    const weight = weights[path]!
+    for (let document = 0; document < column.length; document += 1)
+      weighted[document]! += weight * column[document]!
+  }
+  return Float32Array.from(weighted)
 }
 
 /** The columns of a new part, by document. */

@@ -1,9 +1,12 @@
 import type { Bm25Parameters } from './bm25.ts'
-import { ByteReader, ByteWriter } from './byte-writer.ts'
+import { ByteWriter } from './byte-writer.ts'
 import { FrequencyCodes, type PartContent, PartWriter } from './part-content.ts'
 
 /** Further words of a point are not indexed. It is the number of places that a key of `#sorted` has. */
 export const wordsMax: number = 2 ** 20
+
+/** More words of a document are sorted by the engine. */
+const sortedByHandMax = 64
 
 /** A document of a pending part. */
 interface PendingDocument {
@@ -11,6 +14,7 @@ interface PendingDocument {
   readonly sequence: number
   readonly language: number
   readonly lengths: readonly number[]
+  readonly firstPosting: number
   isRemoved: boolean
 }
 
@@ -29,6 +33,8 @@ export class PendingPart {
   #places: Uint32Array = new Uint32Array(1024)
   #pathOf: Uint8Array = new Uint8Array(1024)
   readonly #frequencies: number[]
+  /** The code of one occurrence in a path. */
+  readonly #onceCodes: number[] = []
 
   constructor(paths: number) {
     this.#paths = paths
@@ -65,26 +71,43 @@ export class PendingPart {
   /** Adds a document with the words since the last. Returns its number. */
   add(slot: number, sequence: number, language: number, lengths: readonly number[]): number {
     const document = this.documents.length
-    this.documents.push({ slot, sequence, language, lengths, isRemoved: false })
-    const sorted = this.#keys.subarray(0, this.#words).sort()
-    for (let from = 0; from < sorted.length; ) {
+    const { count: firstPosting } = this.#postings
+    this.documents.push({ slot, sequence, language, lengths, firstPosting, isRemoved: false })
+    const words = this.#words
+    this.#sortWords()
+    const sorted = this.#keys
+    for (let from = 0; from < words; ) {
       const term = Math.floor(sorted[from]! / wordsMax)
       let to = from + 1
-      while (to < sorted.length && Math.floor(sorted[to]! / wordsMax) === term) to += 1
-      this.#addPosting(term, document, sorted, from, to)
+      while (to < words && sorted[to]! < (term + 1) * wordsMax) to += 1
+      this.#addPosting(term, from, to)
       from = to
     }
     this.#words = 0
     return document
   }
 
-  #addPosting(term: number, document: number, sorted: Float64Array, from: number, to: number): void {
+  /** Sorts the words by term. A call of the engine's sort costs as much as sorting a short text. */
+  #sortWords(): void {
+    const keys = this.#keys
+    if (this.#words > sortedByHandMax) {
+      keys.subarray(0, this.#words).sort()
+      return
+    }
+    for (let index = 1; index < this.#words; index += 1) {
+      const key = keys[index]!
+      let at = index
+      for (; at > 0 && keys[at - 1]! > key; at -= 1) keys[at] = keys[at - 1]!
+      keys[at] = key
+    }
+  }
+
+  #addPosting(term: number, from: number, to: number): void {
     this.#frequencies.fill(0)
-    const offset = this.#positions.length
     let lastPath = -1
     let last = 0
     for (let index = from; index < to; index += 1) {
-      const word = sorted[index]! % wordsMax
+      const word = this.#keys[index]! % wordsMax
       const path = this.#pathOf[word]!
       this.#frequencies[path]! += 1
       if (path !== lastPath) last = 0
@@ -92,7 +115,14 @@ export class PendingPart {
       last = this.#places[word]!
       lastPath = path
     }
-    this.#postings.add(term, document, this.#codes.codeOf(this.#frequencies), offset)
+    const code = to - from === 1 ? this.#codeOfOne(lastPath) : this.#codes.codeOf(this.#frequencies)
+    this.#postings.add(term, code, this.#positions.length)
+  }
+
+  /** Most terms occur once in a document. */
+  #codeOfOne(path: number): number {
+    this.#onceCodes[path] ??= this.#codes.codeOf(this.#frequencies)
+    return this.#onceCodes[path]
   }
 
   /** Leaves a document out of the part. */
@@ -106,8 +136,6 @@ export class PendingPart {
       .map((_, document) => document)
       .filter((document) => !this.documents[document]!.isRemoved)
       .sort((a, b) => this.documents[a]!.sequence - this.documents[b]!.sequence)
-    const numbers = new Int32Array(this.documents.length).fill(-1)
-    for (const [number, document] of order.entries()) numbers[document] = number
     const kept = order.map((document) => this.documents[document]!)
     const columns = {
       slots: Uint32Array.from(kept, ({ slot }) => slot),
@@ -119,86 +147,89 @@ export class PendingPart {
     }
     const { table, newCodes } = this.#codes.ordered()
     const writer = new PartWriter(columns, table, parameters)
-    this.#writeTerms(writer, numbers, newCodes)
+    this.#writeTerms(writer, order, newCodes)
     return writer.finish()
   }
 
-  #writeTerms(writer: PartWriter, numbers: Int32Array, newCodes: Uint32Array): void {
-    const byTerm = this.#postings.byTerm(this.#terms.size)
-    const bytes = this.#positions.written
-    let documents = new Uint32Array(1024)
-    let codes = new Uint32Array(1024)
+  #writeTerms(writer: PartWriter, order: readonly number[], newCodes: Uint32Array): void {
+    const { starts, documents, codes, postings } = this.#byTerm(order)
+    const positions = this.#positions.written
+    const offsets = this.#postings.offsets
     for (const term of [...this.#terms.keys()].sort()) {
       const number = this.#terms.get(term)!
-      const postings = byTerm.order.subarray(byTerm.starts[number]!, byTerm.starts[number + 1]!)
-      const kept = postings.filter((posting) => numbers[this.#postings.documents[posting]!]! >= 0)
-      if (kept.length === 0) continue
-      kept.sort((a, b) => numbers[this.#postings.documents[a]!]! - numbers[this.#postings.documents[b]!]!)
-      if (kept.length > documents.length) {
-        documents = new Uint32Array(2 * kept.length)
-        codes = new Uint32Array(2 * kept.length)
-      }
+      const [from, to] = [starts[number]!, starts[number + 1]!]
+      if (from === to) continue
       let occurrences = 0
-      for (const [index, posting] of kept.entries()) {
-        const code = this.#postings.codes[posting]!
-        const total = this.#codes.total(code)
-        documents[index] = numbers[this.#postings.documents[posting]!]!
-        codes[index] = newCodes[code]!
-        occurrences += total
-        const from = this.#postings.offsets[posting]!
-        writer.positions.append(bytes.subarray(from, endOfPositions(bytes, from, total)))
+      for (let at = from; at < to; at += 1) {
+        const posting = postings[at]!
+        occurrences += this.#codes.total(codes[at]!)
+        codes[at] = newCodes[codes[at]!]!
+        writer.positions.copy(positions, offsets[posting]!, offsets[posting + 1]!)
       }
-      writer.term(term, documents, codes, kept.length, occurrences)
+      writer.term(term, documents.subarray(from, to), codes.subarray(from, to), to - from, occurrences)
     }
   }
-}
 
-/** Returns where `count` integers of variable length end. */
-export function endOfPositions(bytes: Uint8Array, from: number, count: number): number {
-  const reader = new ByteReader(bytes, from)
-  reader.skip(count)
-  return reader.at
+  /**
+   * Returns the postings of documents by term and in the order of the documents: those of term t are from starts[t]. The
+   * documents have their new numbers.
+   */
+  #byTerm(order: readonly number[]): {
+    readonly [name in 'starts' | 'documents' | 'codes' | 'postings']: Uint32Array
+  } {
+    const { terms, codes } = this.#postings
+    const starts = new Uint32Array(this.#terms.size + 1)
+    const ends = order.map((document) => this.documents[document + 1]?.firstPosting ?? this.#postings.count)
+    const firsts = order.map((document) => this.documents[document]!.firstPosting)
+    for (const [number, first] of firsts.entries()) {
+      for (let posting = first; posting < ends[number]!; posting += 1) starts[terms[posting]! + 1]! += 1
+    }
+    for (let term = 0; term < this.#terms.size; term += 1) starts[term + 1]! += starts[term]!
+    const next = starts.slice()
+    const count = starts[this.#terms.size]!
+    const byTerm = {
+      starts,
+      documents: new Uint32Array(count),
+      codes: new Uint32Array(count),
+      postings: new Uint32Array(count),
+    }
+    for (const [number, first] of firsts.entries()) {
+      for (let posting = first; posting < ends[number]!; posting += 1) {
+        const at = next[terms[posting]!]!++
+        byTerm.documents[at] = number
+        byTerm.codes[at] = codes[posting]!
+        byTerm.postings[at] = posting
+      }
+    }
+    return byTerm
+  }
 }
 
 /** Postings in the order of their arrival. */
 class Postings {
   count = 0
   terms: Uint32Array
-  documents: Uint32Array
   codes: Uint32Array
-  /** Where the positions begin. */
+  /** Where the positions begin, and those of the next. */
   offsets: Uint32Array
 
   constructor(size: number) {
     this.terms = new Uint32Array(size)
-    this.documents = new Uint32Array(size)
     this.codes = new Uint32Array(size)
-    this.offsets = new Uint32Array(size)
+    this.offsets = new Uint32Array(size + 1)
   }
 
-  add(term: number, document: number, code: number, offset: number): void {
+  /** @param end where the positions end */
+  add(term: number, code: number, end: number): void {
     const at = this.count++
     if (at === this.terms.length) {
       this.terms = grown(new Uint32Array(2 * at), this.terms)
-      this.documents = grown(new Uint32Array(2 * at), this.documents)
       this.codes = grown(new Uint32Array(2 * at), this.codes)
-      this.offsets = grown(new Uint32Array(2 * at), this.offsets)
+      this.offsets = grown(new Uint32Array(2 * at + 1), this.offsets)
     }
     this.terms[at] = term
-    this.documents[at] = document
     this.codes[at] = code
-    this.offsets[at] = offset
-  }
-
-  /** Returns the postings of each term in the order of their arrival: those of term t are from starts[t]. */
-  byTerm(terms: number): { readonly starts: Uint32Array; readonly order: Uint32Array } {
-    const starts = new Uint32Array(terms + 1)
-    for (let at = 0; at < this.count; at += 1) starts[this.terms[at]! + 1]! += 1
-    for (let term = 0; term < terms; term += 1) starts[term + 1]! += starts[term]!
-    const next = starts.slice()
-    const order = new Uint32Array(this.count)
-    for (let at = 0; at < this.count; at += 1) order[next[this.terms[at]!]!++] = at
-    return { starts, order }
+    this.offsets[at + 1] = end
   }
 }
 

@@ -17,6 +17,7 @@ export class PostingsWriter {
   readonly #lengths: Float32Array
   readonly #norms: Norms
   readonly #values: Uint32Array = new Uint32Array(BLOCK)
+  readonly #packed: Uint32Array = new Uint32Array(BLOCK)
 
   /** @param frequencies weighted, by code. @param lengths weighted, by document */
   constructor(out: ByteWriter, frequencies: Float64Array, lengths: Float32Array, norms: Norms) {
@@ -54,17 +55,20 @@ export class PostingsWriter {
 
   /** Packs the values with the bits that the greatest needs. Returns how many. */
   #pack(): number {
+    const values = this.#values
+    const packed = this.#packed
     let all = 0
-    for (const value of this.#values) all |= value
+    for (let index = 0; index < BLOCK; index += 1) all |= values[index]!
     const bits = 32 - Math.clz32(all)
-    const start = this.#out.skip(16 * bits)
-    for (const [index, value] of this.#values.entries()) {
+    packed.fill(0, 0, 4 * bits)
+    for (let index = 0; index < BLOCK; index += 1) {
       const bit = (index >> 2) * bits
-      const word = start + 16 * (bit >> 5) + 4 * (index & 3)
+      const word = 4 * (bit >> 5) + (index & 3)
       const shift = bit & 31
-      this.#out.orWord(word, value << shift)
-      if (shift + bits > 32) this.#out.orWord(word + 16, value >>> (32 - shift))
+      packed[word]! |= values[index]! << shift
+      if (shift + bits > 32) packed[word + 4]! |= values[index]! >>> (32 - shift)
     }
+    for (let word = 0; word < 4 * bits; word += 1) this.#out.word(packed[word]!)
     return bits
   }
 
@@ -79,10 +83,11 @@ export class PostingsWriter {
 
   /** Returns the greatest saturation of some postings, in steps, rounded up. */
   #maximum(documents: Uint32Array, codes: Uint32Array, from: number, to: number): number {
+    const { base, slope } = this.#norms
     let maximum = 0
     for (let index = from; index < to; index += 1) {
       const frequency = this.#frequencies[codes[index]!]!
-      const norm = this.#norms.base + this.#norms.slope * this.#lengths[documents[index]!]!
+      const norm = base + slope * this.#lengths[documents[index]!]!
       maximum = Math.max(maximum, frequency / (frequency + norm))
     }
     return Math.min(MAXIMUM_STEPS, Math.ceil(maximum * MAXIMUM_STEPS + 1e-9))

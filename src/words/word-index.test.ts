@@ -128,6 +128,25 @@ describe('the index of words', () => {
     }
   })
 
+  it(`merges few times while nobody searches, and then what searches want, seed ${seed}`, () => {
+    const pair = new Pair(seededRandom(seed), [1], 3000, 3)
+    const { index } = pair
+    let merged = 0
+    for (let slot = 0; slot < 40_000; slot += 1) {
+      pair.put(slot)
+      if (pair.below(9) === 0) pair.remove(pair.below(slot))
+      if (!index.isMergeable(false)) continue
+      merged += index.parts.reduce((sum, part) => sum + part.liveDocuments, 0)
+      for (const _ of index.mergeInSteps(false)) if (pair.below(3) === 0) pair.remove(pair.below(slot))
+    }
+    assert.ok(merged < 40_000, 'a point is merged at most once')
+    assert.ok(index.parts.length < 8)
+    index.freeze()
+    for (const _ of index.mergeInSteps(true)) if (pair.below(3) === 0) pair.remove(pair.below(40_000))
+    assert.ok(index.parts.length <= 2)
+    for (let search = 0; search < 6; search += 1) pair.compare(pair.text(1 + pair.below(9)), 10)
+  })
+
   it(`is searched by other threads, while its memory grows, seed ${seed}`, async () => {
     const pair = new Pair(seededRandom(seed), [1], 300, 20)
     const thread = new Worker(new URL('../../test/support/words-thread.ts', import.meta.url), {

@@ -56,14 +56,17 @@ export interface SavedPart {
 }
 
 /** A pending part of more is frozen before the next search. */
-const pendingDocumentsMax = 1024
+const pendingDocumentsMax = 4096
 const pendingPostingsMax = 65_536
 
 /** Parts of fewer bytes together are merged at once: that takes a millisecond or two. */
 const mergedAtOnceBytes = 262_144
 
-/** A part is merged with smaller ones if it has at most this many times their documents. */
+/** Searches want a part to be merged with smaller ones if it has at most this many times their documents. */
 const mergeRatio = 2
+
+/** While nobody searches, so many parts are merged, none twice as large as another: each point is then merged rarely. */
+const unsearchedPartsMax = 8
 
 /** A part is rewritten if more than this share of its documents was removed. */
 const removedShareMax = 0.3
@@ -170,7 +173,7 @@ export class WordIndex {
     this.#documentOf[slot] = this.#pending.add(slot, sequence, language, lengths)
     this.#count(1, language, lengths)
     const { documents, postings } = this.#pending
-    if (documents.length >= pendingDocumentsMax || postings >= pendingPostingsMax) this.freeze()
+    if (documents.length >= pendingDocumentsMax || postings >= pendingPostingsMax) this.#freeze()
   }
 
   /** Removes the point in a slot, if it is indexed. */
@@ -231,23 +234,30 @@ export class WordIndex {
 
   /** Makes the pending documents a part, and merges small parts. A search does it first. */
   freeze(): void {
-    if (this.#pending.documents.length > 0) {
-      const content = this.#pending.freeze(this.parameters)
-      this.#pending = new PendingPart(this.parameters.weights.length)
-      if (content.slots.length > 0) this.#adopt(new Part(this.#arena, content))
-    }
+    this.#freeze()
     for (;;) {
-      const merging = this.#mergeable()
+      const merging = this.#mergeable(true)
       const bytes = merging.reduce((sum, part) => sum + part.bytes, 0)
       if (merging.length === 0 || bytes > mergedAtOnceBytes) return
       this.#merge(merging, atOnce(mergeParts(merging, this.parameters)))
     }
   }
 
-  /** Merges large parts, in steps. Points may change between them. */
-  *mergeInSteps(): Generator<void, void> {
+  #freeze(): void {
+    if (this.#pending.documents.length === 0) return
+    const content = this.#pending.freeze(this.parameters)
+    this.#pending = new PendingPart(this.parameters.weights.length)
+    if (content.slots.length > 0) this.#adopt(new Part(this.#arena, content))
+  }
+
+  /**
+   * Merges large parts, in steps. Points may change between them.
+   *
+   * @param isSearched whether to leave as few parts as searches want, and not only as few as writes need
+   */
+  *mergeInSteps(isSearched: boolean): Generator<void, void> {
     if (this.#merging.length > 0) return
-    for (let parts = this.#mergeable(); parts.length > 0; parts = this.#mergeable()) {
+    for (let parts = this.#mergeable(isSearched); parts.length > 0; parts = this.#mergeable(isSearched)) {
       this.#merging = parts
       try {
         this.#merge(parts, yield* mergeParts(parts, this.parameters))
@@ -259,22 +269,26 @@ export class WordIndex {
   }
 
   /** Whether `mergeInSteps` has work. */
-  get isMergeable(): boolean {
-    return this.#merging.length === 0 && this.#mergeable().length > 0
+  isMergeable(isSearched: boolean): boolean {
+    return this.#merging.length === 0 && this.#mergeable(isSearched).length > 0
   }
 
-  /** Returns the parts to merge next: the smallest ones, if they are of similar sizes. */
-  #mergeable(): readonly Part[] {
+  /** Returns the parts to merge next: the smallest ones that are of similar sizes. */
+  #mergeable(isSearched: boolean): readonly Part[] {
+    const least = isSearched ? 2 : unsearchedPartsMax
     const free = this.#parts.filter((part) => !this.#merging.includes(part))
-    const bySize = [...free].sort((a, b) => a.liveDocuments - b.liveDocuments)
+    let run: Part[] = []
     let total = 0
-    let count = 0
-    for (const part of bySize) {
-      if (count > 0 && part.liveDocuments > mergeRatio * total) break
+    for (const part of [...free].sort((a, b) => a.liveDocuments - b.liveDocuments)) {
+      if (part.liveDocuments > mergeRatio * (isSearched ? total : (run[0]?.liveDocuments ?? 0))) {
+        if (run.length >= least) break
+        run = []
+        total = 0
+      }
+      run.push(part)
       total += part.liveDocuments
-      count += 1
     }
-    if (count > 1) return bySize.slice(0, count)
+    if (run.length >= least) return run
     return free.filter((part) => part.removed.length > removedShareMax * part.documents).slice(0, 1)
   }
 
