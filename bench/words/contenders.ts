@@ -14,7 +14,7 @@ export interface Contender {
   /** Runs queries on one thread. Returns the microseconds of processor time of one, and what the last call found. */
   search(queries: readonly string[], k: number): Promise<SearchRun>
   /** Bytes of the index as a share of the texts' bytes; undefined if it cannot be told. */
-  size?(): number
+  size?(): Promise<number>
   close(): void
 }
 
@@ -78,17 +78,17 @@ class Vicinal extends SynchronousContender {
       this.#index.put(slot, slot + 1, [[text]])
     }
     this.#index.freeze()
+    for (const _ of this.#index.mergeInSteps(true));
   }
 
   protected find(query: string, k: number): readonly number[] {
     return this.#index.search(query, k).map(({ slot }) => slot)
   }
 
-  size(): number {
-    return (
-      this.#index.parts.reduce((sum, { content }) => sum + encodePart(content, origin).length, 0) /
-      this.#textBytes
-    )
+  async size(): Promise<number> {
+    let bytes = 0
+    for (const { content } of this.#index.parts) bytes += (await encodePart(content, origin)).length
+    return bytes / this.#textBytes
   }
 }
 

@@ -47,7 +47,7 @@ async function compareSpeed(source: string, options: Options): Promise<string> {
     const seconds = await contender.index(texts)
     const times: number[] = []
     for (const ofKind of queries) times.push(await timeOf(contender, ofKind, options.rounds))
-    const size = contender.size?.()
+    const size = await contender.size?.()
     results.push({ name, times, cells: [shown(seconds, 1), size === undefined ? '-' : shown(100 * size, 1)] })
     contender.close()
   }

@@ -53,6 +53,11 @@ describe('the file of a part', () => {
     assert.deepEqual(plain(loadPart(path, origin)), plain(content))
   })
 
+  it('is compressed', () => {
+    const { dictionary, postings, positions } = content
+    assert.ok(readFileSync(path).length < 0.8 * (dictionary.length + postings.length + positions.length))
+  })
+
   it('is refused if a byte changed, or if it ends early', () => {
     const bytes = readFileSync(path)
     for (const [at, fault] of [
