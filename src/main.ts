@@ -6,6 +6,7 @@ import { defaultCollection } from './base/collection.ts'
 import { DatabaseError, type WritesBlocked } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
+import { Meters } from './base/quotas.ts'
 import { keepTicksFast, version } from './base/runtime.ts'
 import { type ClusterTimings, registerCluster } from './cluster/cluster-metrics.ts'
 import type { ClusterService } from './cluster/cluster-service.ts'
@@ -124,7 +125,8 @@ async function assemble(
   })
   closers.push(() => data.close())
   await openStore(data, config, logger)
-  const keys = await ApiKeys.open(config, logger)
+  const keyMeters = new Meters('key', 1 + threads.max)
+  const keys = await ApiKeys.open(config, logger, keyMeters)
   const collections = (): Loaded => {
     if (data.loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
     return data.loaded
@@ -162,6 +164,7 @@ async function assemble(
     reranker: createReranker(config, metrics, logger),
     cluster,
     readers: engine.readers,
+    meters: [keyMeters],
   }
   closers.push(async () => {
     parts.embeddings?.close()
@@ -275,6 +278,7 @@ interface TransportParts {
   readonly reranker: Reranker | undefined
   readonly cluster: ClusterService | undefined
   readonly threads: ThreadCounts
+  readonly meters: readonly Meters[]
   readonly readers: Readers
   /** What serving threads share. */
   readonly bodies: BodyMemory

@@ -22,6 +22,8 @@ export interface TransportsOptions {
   /** Whether other threads listen on the same ports. */
   readonly reusePort?: boolean
   readonly refusedKeys: RefusedKeys
+  /** The number of this thread; absent: that of the engine. */
+  readonly thread?: number
 }
 
 /** Where both transports listen. */
@@ -61,8 +63,8 @@ export async function startTransports(options: TransportsOptions): Promise<Threa
   }
   const { maxRequestBytes, requestTimeoutMs } = config
   const readScheduler = new ReadScheduler()
-  const grpcKeys = new Keyring(keys.grpc)
-  const httpKeys = keys.http === undefined ? undefined : new Keyring(keys.http)
+  const grpcKeys = new Keyring(keys.grpc, options.thread)
+  const httpKeys = keys.http === undefined ? undefined : new Keyring(keys.http, options.thread)
   registerKeys(metrics, grpcKeys, httpKeys)
   const bounds = {
     maxRequestBytes,

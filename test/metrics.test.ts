@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
-import { readFileSync, statfsSync } from 'node:fs'
+import { readFileSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { parse } from 'yaml'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { startEmbeddingServer } from './support/embedding-server.ts'
+import { temporaryDirectory } from './support/process.ts'
 import { startTestService } from './support/service.ts'
 
 /** docs/metrics.md lists exactly the metrics of /metrics. */
@@ -15,21 +16,26 @@ const page = readFileSync(join(import.meta.dirname, '../docs/metrics.md'), 'utf8
 async function served(): Promise<Map<string, { readonly type: string; readonly labels: Set<string> }>> {
   const found = new Map<string, { readonly type: string; readonly labels: Set<string> }>()
   await using endpoint = await startEmbeddingServer()
+  await using directory = await temporaryDirectory()
+  const keys = join(directory.path, 'keys')
+  const line = 'write operators the-key-of-operators {"quotas":{"requests_per_second":1000}}'
+  writeFileSync(keys, line, { mode: 0o600 })
   await using service = await startTestService({
     EMBEDDINGS_URL: endpoint.url,
     EMBEDDINGS_MODEL: 'letters',
     RERANK_URL: endpoint.url,
     RERANK_MODEL: 'letters',
+    API_KEYS_FILE: keys,
   })
   const point = { payload: { content_type: 'Text', content: 'x' } }
-  const headers = { 'content-type': 'application/json' }
-  await fetch(`${service.httpUrl}/collections/docs`, { method: 'PUT' })
+  const headers = { 'content-type': 'application/json', authorization: 'the-key-of-operators' }
+  await fetch(`${service.httpUrl}/collections/docs`, { method: 'PUT', headers })
   for (const path of ['/points', '/collections/docs/points']) {
     await fetch(service.httpUrl + path, { method: 'POST', headers, body: JSON.stringify(point) })
   }
   const query = { text: 'x', similarity: 'Cosine', limit: 1, rerank: 1 }
   await fetch(`${service.httpUrl}/points/search`, { method: 'POST', headers, body: JSON.stringify(query) })
-  const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
+  const text = await (await fetch(`${service.httpUrl}/metrics`, { headers })).text()
   for (const [, name, type] of text.matchAll(/^# TYPE (vicinal_\S+) (\S+)$/gm)) {
     const labels = found.get(name!)?.labels ?? new Set<string>()
     for (const [, some] of text.matchAll(new RegExp(`^${name}(?:_count)?\\{(.*)\\} `, 'gm'))) {

@@ -5,6 +5,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { both, matchesKeyFilter, refusalOfPatch, refusalOfPoint } from '../base/key-filter.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchQuery, SearchResults } from '../base/point.ts'
+import type { Meter } from '../base/quotas.ts'
 import { Turn } from '../base/turns.ts'
 import type {
   ChangeByFilter,
@@ -63,12 +64,16 @@ function denied({ name }: ApiKey, what: string): DatabaseError {
   return new DatabaseError('permission_denied', `the key ${name} ${what}`)
 }
 
-/** Returns the context as callers with a key may use it. */
-export function contextFor(context: ApiContext, key: ApiKey | undefined): ApiContext {
+/**
+ * Returns the context as callers with a key may use it.
+ *
+ * @param meter of the key, if it has quotas
+ */
+export function contextFor(context: ApiContext, key: ApiKey | undefined, meter?: Meter): ApiContext {
   if (key === undefined || !isRestricted(key)) return context
-  return contextOn(context, new KeyedCollections(context.collections, key), () => {
+  return contextOn(context, new KeyedCollections(context.collections, key, meter), () => {
     if (!mayUse(key, defaultCollection)) throw noCollection(key, defaultCollection)
-    return databaseFor(context.database, key)
+    return databaseFor(context.database, key, meter)
   })
 }
 
@@ -77,18 +82,20 @@ function noCollection(key: ApiKey, name: string): DatabaseError {
   return denied(key, `may not use the collection ${name}`)
 }
 
-function databaseFor(database: Database, { name, filter }: ApiKey): Database {
-  return filter === undefined ? database : new KeyedDatabase(database, filter, name)
+function databaseFor(database: Database, { name, filter }: ApiKey, meter: Meter | undefined): Database {
+  return filter === undefined ? database : new KeyedDatabase(database, filter, name, meter)
 }
 
 /** The collections that a key may use. */
 class KeyedCollections implements Collections {
   readonly #all: Collections
   readonly #key: ApiKey
+  readonly #meter: Meter | undefined
 
-  constructor(all: Collections, key: ApiKey) {
+  constructor(all: Collections, key: ApiKey, meter: Meter | undefined) {
     this.#all = all
     this.#key = key
+    this.#meter = meter
   }
 
   /** Leases by the collection's own name, which means the same collection however its aliases move. */
@@ -106,7 +113,7 @@ class KeyedCollections implements Collections {
 
   #keyed(lease: Lease): Lease {
     return {
-      database: databaseFor(lease.database, this.#key),
+      database: databaseFor(lease.database, this.#key, this.#meter),
       [Symbol.dispose]: () => lease[Symbol.dispose](),
     }
   }
@@ -194,11 +201,13 @@ class KeyedDatabase implements Database {
   readonly #all: Database
   readonly #filter: Filter
   readonly #keyName: string
+  readonly #meter: Meter | undefined
 
-  constructor(all: Database, filter: Filter, keyName: string) {
+  constructor(all: Database, filter: Filter, keyName: string, meter: Meter | undefined) {
     this.#all = all
     this.#filter = filter
     this.#keyName = keyName
+    this.#meter = meter
   }
 
   /** What the cursors of lists belong to. */
@@ -219,7 +228,12 @@ class KeyedDatabase implements Database {
   }
 
   asOf(position: number): Database {
-    return new KeyedDatabase(this.#all.asOf?.(position) ?? this.#all, this.#filter, this.#keyName)
+    return new KeyedDatabase(
+      this.#all.asOf?.(position) ?? this.#all,
+      this.#filter,
+      this.#keyName,
+      this.#meter,
+    )
   }
 
   #refused(why: string): DatabaseError {
@@ -245,8 +259,25 @@ class KeyedDatabase implements Database {
       refusals.push(refusal)
       if (turn.isOver) await turn.next()
     }
+    await this.#checkPoints(points.length, options.signal)
     if (refusals.every((each) => each === undefined)) return await this.#all.insert(points, own)
     return await this.#insertAllowed(points, refusals, own)
+  }
+
+  /**
+   * Counts before each change: those that come at the same moment do not count each other.
+   *
+   * @throws DatabaseError `quota_exceeded` if the key would have too many points
+   */
+  async #checkPoints(
+    added: number,
+    signal: AbortSignal | undefined,
+    isNew = async (): Promise<boolean> => true,
+  ): Promise<void> {
+    const max = this.#meter?.quotas.points
+    if (max === undefined) return
+    const points = (await this.#all.count(this.#filter, signal)) + added
+    if (points > max && (await isNew())) throw this.#meter!.refusal('points', points)
   }
 
   /** Stores the points without a refusal, and reports the others. */
@@ -285,6 +316,7 @@ class KeyedDatabase implements Database {
   ): Promise<{ readonly version: number; readonly created: boolean }> {
     const refusal = refusalOfPoint(this.#filter, point.payload, 'payload')
     if (refusal !== undefined) throw refusal
+    await this.#checkPoints(1, signal, async () => (await this.get(id)) === undefined)
     return await this.#all.put(id, point, when, signal, this.#filter)
   }
 

@@ -1,8 +1,10 @@
+import type { Keyring } from '../base/api-key.ts'
 import { type DatabaseError, invalid, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterText } from '../base/filter-key.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
+import type { Meter } from '../base/quotas.ts'
 import {
   type Consistency,
   consistencies,
@@ -30,6 +32,8 @@ export interface OperationRunner {
   readonly transport: Transport
   readonly metrics: ServiceMetrics
   readonly logger: Logger
+  /** Undefined where no key is needed. */
+  readonly keys?: Keyring | undefined
 }
 
 /** Converts one call for a transport: request bytes to the input, and the output to answer bytes. */
@@ -55,9 +59,12 @@ export async function runOperation<Name extends OperationName, Answer>(
   const { slowRequests, elsewhere } = runner.context
   const { run: operation, role, concerns, describedBy, ...row }: OperationRow<Name> = operations[name]
   const admission = row.admission ?? role
+  const meter = call.key && runner.keys?.meterOf(call.key)
+  let leave: (() => void) | undefined
   try {
     const refusal = refusalOf(call.key, name, { role, within: row.within })
     if (refusal !== undefined) throw refusal
+    leave = meter?.enter(searches.has(name))
     const { cluster } = runner.context
     const position =
       cluster === undefined || admission === 'now'
@@ -74,7 +81,7 @@ export async function runOperation<Name extends OperationName, Answer>(
     }
     const answer =
       concerns === 'points' || concerns === 'collections'
-        ? await inCollection(runner.context, call, position, inContext)
+        ? await inCollection(runner.context, { ...call, meter }, position, inContext)
         : await inContext(runner.context)
     const ms = performance.now() - started
     noteRequest(runner, name, 'ok', ms)
@@ -88,8 +95,13 @@ export async function runOperation<Name extends OperationName, Answer>(
     if (slowRequests?.isSlow(ms)) noteSlow(runner, name, call, seen, ms, error.reason)
     logFault(runner, name, error)
     throw error
+  } finally {
+    leave?.()
   }
 }
+
+/** What quotas of searches count. */
+const searches: ReadonlySet<OperationName> = new Set(['SearchPoints', 'SearchPointsBatch', 'EvaluatePoints'])
 
 /** What has been seen of a call so far. */
 interface Seen {
@@ -153,11 +165,11 @@ const filterMax = 300
  */
 export function inCollection<Output>(
   all: ApiContext,
-  { collection, key }: Pick<Call, 'collection' | 'key'>,
+  { collection, key, meter }: Pick<Call, 'collection' | 'key'> & { readonly meter?: Meter | undefined },
   position: number | undefined,
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
-  const context = contextFor(all, key)
+  const context = contextFor(all, key, meter)
   if (collection !== undefined) return inNamedCollection(context, collection, position, operation)
   return operation(position === undefined ? context : contextAt(context, () => context.database, position))
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Filter } from './filter.ts'
 import type { Logger } from './log.ts'
 import type { Transport } from './metrics.ts'
+import { Meter, type MeterSetup, type Quotas } from './quotas.ts'
 
 /** What a key allows: only reads, changes of data too, or also changes of the cluster. Each includes those before it. */
 export const roles = ['read', 'write', 'admin'] as const
@@ -21,7 +22,13 @@ export interface ApiKey {
   readonly filter?: Filter | undefined
   /** From this time on, it is not valid. */
   readonly expiresAtMs?: number | undefined
+  readonly quotas?: KeyQuotas | undefined
+  /** Where all threads count what it uses. */
+  readonly meter?: MeterSetup | undefined
 }
+
+/** Points are those that match its filter, in each collection. What they take is for the quotas of collections. */
+export type KeyQuotas = Omit<Quotas, 'bytes'>
 
 /** The SHA-256 of a key, in hexadecimal. Keys are random, so a fast hash is as good as a slow one. */
 export function hashOfKey(key: string): string {
@@ -73,14 +80,22 @@ export class Keyring {
   /** By hash; the first of equal keys. */
   #byHash!: ReadonlyMap<string, Entry>
 
-  constructor(keys: readonly ApiKey[]) {
-    this.#set(keys.map((key) => ({ key, calls: 0 })))
+  readonly #thread: number
+
+  /** @param thread the number of this one */
+  constructor(keys: readonly ApiKey[], thread = 0) {
+    this.#thread = thread
+    this.#set(keys.map((key) => this.#entry(key, 0)))
+  }
+
+  #entry(key: ApiKey, calls: number): Entry {
+    return { key, calls, meter: key.meter && new Meter(key.meter, this.#thread) }
   }
 
   /** Replaces the keys. A key that stays keeps its count. */
   replace(keys: readonly ApiKey[]): void {
     const calls = new Map(this.calls)
-    this.#set(keys.map((key) => ({ key, calls: calls.get(key.name) ?? 0 })))
+    this.#set(keys.map((key) => this.#entry(key, calls.get(key.name) ?? 0)))
   }
 
   #set(entries: readonly Entry[]): void {
@@ -107,6 +122,11 @@ export class Keyring {
     return found.key
   }
 
+  /** What counts the calls of a key that `find` has returned; undefined if it has no quotas. */
+  meterOf({ hash }: ApiKey): Meter | undefined {
+    return this.#byHash.get(hash)?.meter
+  }
+
   #entryOf(text: string): Entry | undefined {
     const presented = hashOfKey(text)
     const entry = this.#byHash.get(presented)
@@ -120,6 +140,7 @@ const noHash = '0'.repeat(64)
 
 interface Entry {
   readonly key: ApiKey
+  readonly meter: Meter | undefined
   calls: number
 }
 

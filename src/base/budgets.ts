@@ -108,7 +108,7 @@ function shareOf(bytes: number): Share {
  * A number that threads add up in shared memory. Each has a part of it and no sum is kept, so that what a thread held
  * can be dropped, at whatever step it has died.
  */
-class SharedSum {
+export class SharedSum {
   readonly #parts: BigInt64Array
   readonly #thread: number
 

@@ -14,6 +14,7 @@ export type Reason =
   | 'unsupported_media_type'
   | 'request_too_large'
   | 'overloaded'
+  | 'quota_exceeded'
   | 'cancelled'
   | 'deadline_exceeded'
   | 'not_ready'
@@ -46,6 +47,7 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   unsupported_media_type: { grpc: 3, http: 415 },
   request_too_large: { grpc: 8, http: 413 },
   overloaded: { grpc: 8, http: 429 },
+  quota_exceeded: { grpc: 8, http: 429 },
   cancelled: { grpc: 1, http: 499 },
   deadline_exceeded: { grpc: 4, http: 504 },
   not_ready: { grpc: 14, http: 503 },

@@ -1,5 +1,6 @@
 import { newApiKey, type Role } from '../base/api-key.ts'
 import { filterText } from '../base/filter-key.ts'
+import { quotasJson } from '../base/quotas.ts'
 import { readConfig } from '../config.ts'
 import { addKey, readKeysFile, removeKey } from '../service/keys-file.ts'
 import { type Environment, UsageError } from './arguments.ts'
@@ -13,6 +14,9 @@ export interface NewKeyOptions extends FileOptions {
   readonly collections?: readonly string[]
   readonly filter?: string
   readonly expiresAt?: string
+  readonly maxPoints?: number
+  readonly requestsPerSecond?: number
+  readonly searchesInFlight?: number
 }
 
 function fileOf({ file }: FileOptions, environment: Environment): string {
@@ -33,6 +37,9 @@ export function createKey(
     ...(filter === undefined ? [] : [`"filter":${filter.replace(/\s*\n\s*/g, ' ')}`]),
     ...(expiresAt === undefined ? [] : [`"expires_at":${JSON.stringify(expiresAt)}`]),
   ]
+  const { maxPoints: points, requestsPerSecond, searchesInFlight } = options
+  const quotas = quotasJson({ points, requestsPerSecond, searchesInFlight })
+  if (Object.keys(quotas).length > 0) members.push(`"quotas":${JSON.stringify(quotas)}`)
   const key = newApiKey()
   addKey(path, { role, name, limits: members.length === 0 ? undefined : `{${members.join(',')}}` }, key)
   console.log(key)
@@ -40,14 +47,15 @@ export function createKey(
 
 /** Prints the names of the keys, and what they may do. */
 export function listKeys(options: FileOptions, environment: Environment): void {
-  for (const { name, role, collections, filter, expiresAtMs } of readKeysFile(fileOf(options, environment))
-    .keys) {
+  for (const key of readKeysFile(fileOf(options, environment)).keys) {
+    const { name, role, collections, filter, expiresAtMs, quotas } = key
     const parts = [
       name,
       role,
       ...(collections === undefined ? [] : [`collections ${collections.join(',')}`]),
       ...(filter === undefined ? [] : [`filter ${filterText(filter, shownMax)}`]),
       ...(expiresAtMs === undefined ? [] : [`expires ${new Date(expiresAtMs).toISOString()}`]),
+      ...Object.entries(quotasJson(quotas ?? {})).map(([quota, most]) => `${quota} ${most}`),
     ]
     console.log(parts.join('  '))
   }

@@ -182,6 +182,9 @@ function addKeys(program: Command, environment: Environment): void {
     .option('--collections <names>', 'only these, separated by commas; "docs-*" for beginnings', names)
     .option('--filter <json>', 'only points that match, like {"tenant": "acme"}')
     .option('--expires-at <time>', 'until then, like 2030-01-01T00:00:00Z')
+    .option('--requests-per-second <n>', 'at most so many; as many may come at once', whole)
+    .option('--searches-in-flight <n>', 'at most so many at the same time', whole)
+    .option('--max-points <n>', 'at most so many points match the filter, in each collection', whole)
     .action(async (name: string, options: NewKeyOptions) =>
       (await import('./keys.ts')).createKey(name, options, environment),
     )

@@ -1,5 +1,6 @@
 import { type ApiKey, hashOfKey, type ServiceKeys } from '../base/api-key.ts'
 import type { Logger } from '../base/log.ts'
+import type { Meters } from '../base/quotas.ts'
 import { type Config, isHttpOpen } from '../config.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from '../storage/files/api-key-files.ts'
 import { type KeysFile, readKeysFile, watchKeysFile } from './keys-file.ts'
@@ -8,19 +9,21 @@ import { type KeysFile, readKeysFile, watchKeysFile } from './keys-file.ts'
 export class ApiKeys {
   readonly #config: Config
   readonly #logger: Logger
+  readonly #meters: Meters
   readonly #generated: GeneratedKey | undefined
   readonly #file: KeysFile | undefined
   #inForce: ServiceKeys
 
   /** @throws Error when API_KEYS_FILE cannot be used */
-  static async open(config: Config, logger: Logger): Promise<ApiKeys> {
+  static async open(config: Config, logger: Logger, meters: Meters): Promise<ApiKeys> {
     const generated = await generatedKey(config, logger)
-    return new ApiKeys(config, logger, generated)
+    return new ApiKeys(config, logger, meters, generated)
   }
 
-  private constructor(config: Config, logger: Logger, generated: GeneratedKey | undefined) {
+  private constructor(config: Config, logger: Logger, meters: Meters, generated: GeneratedKey | undefined) {
     this.#config = config
     this.#logger = logger
+    this.#meters = meters
     this.#generated = generated
     this.#file = config.apiKeysFile === undefined ? undefined : readKeysFile(config.apiKeysFile)
     this.#inForce = this.#keysWith(this.#file?.keys ?? [])
@@ -54,7 +57,9 @@ export class ApiKeys {
   }
 
   /** A key from the settings has the role `admin`. */
-  #keysWith(fileKeys: readonly ApiKey[]): ServiceKeys {
+  #keysWith(read: readonly ApiKey[]): ServiceKeys {
+    this.#meters.retain(new Set(read.map(({ name }) => name)))
+    const fileKeys = read.map((key) => ({ ...key, meter: this.#meters.set(key.name, key.quotas)?.setup }))
     const { grpcRootPassword, httpApiKey } = this.#config
     const own = (name: string, key: string | undefined): ApiKey[] =>
       key === undefined ? [] : [{ name, hash: hashOfKey(key), role: 'admin' }]

@@ -8,12 +8,13 @@ import {
   readFileSync,
   statSync,
 } from 'node:fs'
-import { type ApiKey, hashOfKey, type Role, roles } from '../base/api-key.ts'
+import { type ApiKey, hashOfKey, type KeyQuotas, type Role, roles } from '../base/api-key.ts'
 import { parseDateTime } from '../base/attributes.ts'
 import { collectionName } from '../base/collection.ts'
 import { replaceFile, versionOfFiles, watchFiles } from '../base/files.ts'
 import type { Filter } from '../base/filter.ts'
 import { faultOfKeyFilter } from '../base/key-filter.ts'
+import { quotaBounds, quotaNames } from '../base/quotas.ts'
 import { atOnce } from '../base/turns.ts'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
@@ -32,7 +33,7 @@ export interface KeysFile {
  *   # role  name       key
  *   write   importer   Zk3tJv0wq9Lr7mXb
  *   read    dashboard  sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
- *   write   acme       sha256:60303ae2… {"collections":["docs-*"],"filter":{"tenant":"acme"}}
+ *   write   acme       sha256:60303ae2… {"collections":["docs-*"],"filter":{"tenant":"acme"},"quotas":{"points":1000}}
  *
  * @throws Error that names the file, the line and the fault, but never a key
  */
@@ -141,7 +142,7 @@ function hashIn(key: string): string {
   throw new Error('has a key that is not 16 or more visible ASCII characters')
 }
 
-type KeyLimits = Pick<ApiKey, 'collections' | 'filter' | 'expiresAtMs'>
+type KeyLimits = Pick<ApiKey, 'collections' | 'filter' | 'expiresAtMs' | 'quotas'>
 
 /**
  * Reads what a key is restricted to.
@@ -150,10 +151,10 @@ type KeyLimits = Pick<ApiKey, 'collections' | 'filter' | 'expiresAtMs'>
  * @throws Error with the fault, in words that follow its place
  */
 export function limitsOfKey(text: string, role: Role): KeyLimits {
-  const { collections, filter, expires_at: expires, ...others } = objectIn(text)
+  const { collections, filter, expires_at: expires, quotas, ...others } = objectIn(text)
   const [unknown] = Object.keys(others)
   if (unknown !== undefined) {
-    throw new Error(`has ${JSON.stringify(unknown)}, it may have collections, filter and expires_at`)
+    throw new Error(`has ${JSON.stringify(unknown)}, it may have collections, filter, expires_at and quotas`)
   }
   if (role === 'admin' && (collections ?? filter) !== undefined) {
     throw new Error('restricts a key with the role admin, which is for everything: use read or write')
@@ -162,6 +163,7 @@ export function limitsOfKey(text: string, role: Role): KeyLimits {
     ...(collections === undefined ? {} : { collections: collectionsIn(collections) }),
     ...(filter === undefined ? {} : { filter: filterIn(filter) }),
     ...(expires === undefined ? {} : { expiresAtMs: dateIn(expires) }),
+    ...(quotas === undefined ? {} : { quotas: quotasIn(quotas, filter !== undefined) }),
   }
 }
 
@@ -201,6 +203,30 @@ function dateIn(given: unknown): number {
   const us = typeof given === 'string' ? parseDateTime(given)?.us : undefined
   if (us !== undefined) return us / 1000
   throw new Error('has an invalid expires_at: it is a date like "2030-01-01T00:00:00Z"')
+}
+
+const keyQuotas = ['requestsPerSecond', 'searchesInFlight', 'points'] as const
+
+function quotasIn(given: unknown, hasFilter: boolean): KeyQuotas {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw new Error('has invalid quotas: they are an object like {"requests_per_second": 100}')
+  }
+  const quotas: { -readonly [Name in keyof KeyQuotas]: KeyQuotas[Name] } = {}
+  for (const [json, value] of Object.entries(given)) {
+    const name = keyQuotas.find((each) => quotaNames[each] === json)
+    if (name === undefined) {
+      throw new Error(
+        `has a quota ${JSON.stringify(json)}, it may have ${keyQuotas.map((each) => quotaNames[each]).join(', ')}`,
+      )
+    }
+    const { min, max } = quotaBounds[name]
+    if (!(Number.isInteger(value) && value >= min && value <= max)) {
+      throw new Error(`has an invalid quotas.${json}: it is a whole number from ${min} to ${max}`)
+    }
+    quotas[name] = value
+  }
+  if (quotas.points === undefined || hasFilter) return quotas
+  throw new Error('has quotas.points without a filter: give the collection a quota of points')
 }
 
 /**

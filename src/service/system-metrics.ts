@@ -3,6 +3,7 @@ import type { RefusedKeys } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/budgets.ts'
 import { DatabaseError, type WritesBlocked, writesBlockedTexts } from '../base/errors.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
+import type { Meters } from '../base/quotas.ts'
 import { version } from '../base/runtime.ts'
 import type { ServedData } from '../collections/served-data.ts'
 
@@ -40,8 +41,10 @@ export function registerTransports(
     budgets,
     refusedKeys,
     threads,
+    meters,
   }: {
     readonly budgets: BodyBudgets
+    readonly meters: readonly Meters[]
     readonly refusedKeys: RefusedKeys
     readonly threads: () => number
   },
@@ -49,6 +52,12 @@ export function registerTransports(
   metrics.gauge('vicinal_serving_threads', 'Threads that serve requests.', threads)
   registerBudgets(metrics, budgets)
   registerRefusedKeys(metrics, refusedKeys)
+  metrics.gaugesOf(
+    'vicinal_quota_refusals',
+    'Requests refused since the start because of a quota, for each key and collection that has one.',
+    ['kind', 'name'],
+    () => meters.flatMap(({ refusals }) => refusals),
+  )
 }
 
 function registerBudgets(metrics: ServiceMetrics, { requests, answers }: BodyBudgets): void {

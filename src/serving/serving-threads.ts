@@ -6,6 +6,7 @@ import type { RefusedKeys, ServiceKeys } from '../base/api-key.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { type Logger, logLine } from '../base/log.ts'
 import type { Figures, ServiceMetrics, Transport } from '../base/metrics.ts'
+import type { Meters } from '../base/quotas.ts'
 import type { Readers } from '../collections/readers.ts'
 import type { Config } from '../config.ts'
 import type { Ports, Transports, TransportsOptions } from '../transports.ts'
@@ -23,6 +24,7 @@ interface ServingThreadsOptions
   readonly bodies: ThreadSetup['bodies']
   readonly readers: Readers
   readonly threads: ThreadCounts
+  readonly meters: readonly Meters[]
 }
 
 /**
@@ -217,7 +219,7 @@ class ServingThread {
   #used: EventLoopUtilization | undefined
 
   constructor(thread: number, options: ServingThreadsOptions, onEnd: () => void) {
-    const { budgets, context, state, logger, readers } = options
+    const { budgets, meters, context, state, logger, readers } = options
     this.#calls = new EngineCalls(context, state)
     const setup = setupOf(thread, options)
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
@@ -239,7 +241,7 @@ class ServingThread {
       if (!this.#isClosing) logger.error({ code, thread }, 'a serving thread ended')
       this.line.end(new DatabaseError('cancelled', 'the caller disconnected'))
       this.#calls.close()
-      for (const budget of [budgets.requests, budgets.answers]) budget.drop(thread)
+      for (const each of [budgets.requests, budgets.answers, ...meters]) each.drop(thread)
       onEnd()
     })
   }

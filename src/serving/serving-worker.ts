@@ -79,6 +79,7 @@ async function start(ports: Ports, keys: ServiceKeys): Promise<Ports> {
     readiness: async () => (await line.ask('readiness')) as readonly string[],
     ports,
     reusePort: true,
+    thread,
   })
   return transports.ports
 }

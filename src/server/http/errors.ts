@@ -18,7 +18,7 @@ export function headOf({ reason }: DatabaseError): {
   readonly headers: Readonly<Record<string, string>>
 } {
   const { http } = reasons[reason]
-  const retry = http === 429 || http === 503 ? { 'retry-after': '1' } : {}
+  const retry = reason === 'overloaded' || http === 503 ? { 'retry-after': '1' } : {}
   return { status: http, headers: { 'content-type': plainText, [reasonHeader]: reason, ...retry } }
 }
 

@@ -113,6 +113,13 @@ class RequestTooLargeError(VicinalError):
     grpc_code = 8
 
 
+class QuotaExceededError(VicinalError):
+    """A key or a collection has as many points or bytes as its quota allows. Waiting does not help."""
+
+    reason = "quota_exceeded"
+    http_status = 429
+
+
 class OverloadedError(VicinalError):
     """Too much work is waiting in the service, and all retries failed for the same reason."""
 
@@ -188,6 +195,7 @@ _every_class: tuple[type[VicinalError], ...] = (
     PreconditionFailedError,
     CursorExpiredError,
     RequestTooLargeError,
+    QuotaExceededError,
     OverloadedError,
     RerankUnavailableError,
     NotReadyError,
