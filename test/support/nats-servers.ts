@@ -137,6 +137,21 @@ export class NatsServers implements AsyncDisposable {
     }
   }
 
+  /**
+   * Whether all servers name the same leaders, and these say that the others have everything. A leader that was cut off
+   * calls itself current until it hears of its successor.
+   */
+  async agree(): Promise<boolean> {
+    const answers = await Promise.all(this.#places.map(({ monitor }) => groupsAt(monitor)))
+    const [first] = answers
+    if (first === undefined || answers.includes(undefined)) return false
+    return [...first].every(([group, { leader }]) => {
+      const led = answers[this.#places.findIndex(({ name }) => name === leader)]?.get(group)
+      const isShared = answers.every((groups) => groups?.get(group)?.leader === leader)
+      return isShared && led?.replicas?.every(({ current }) => current) === true
+    })
+  }
+
   get monitorUrls(): readonly string[] {
     return this.#places.map(({ monitor }) => `http://127.0.0.1:${monitor}`)
   }
@@ -299,24 +314,32 @@ function serverNameIn(bytes: Buffer): string {
 }
 
 async function leaderAt(monitor: number, stream: string): Promise<string | undefined> {
+  return (await groupsAt(monitor))?.get(stream)?.leader
+}
+
+/** What a server says of the groups that it is in: by stream, and of all servers. */
+async function groupsAt(monitor: number): Promise<ReadonlyMap<string, Group> | undefined> {
   try {
     const response = await fetch(`http://127.0.0.1:${monitor}/jsz?streams=true`, {
       signal: AbortSignal.timeout(2_000),
     })
-    const { account_details: accounts = [] } = (await response.json()) as Jsz
+    const { meta_cluster: servers = {}, account_details: accounts = [] } = (await response.json()) as Jsz
     const streams = accounts.flatMap(({ stream_detail: details = [] }) => details)
-    return streams.find(({ name }) => name === stream)?.cluster?.leader
+    return new Map([['', servers], ...streams.map(({ name, cluster = {} }) => [name, cluster] as const)])
   } catch {
     // Stopped or just killed: ask another server.
     return undefined
   }
 }
 
+interface Group {
+  readonly leader?: string
+  readonly replicas?: readonly { readonly current: boolean }[]
+}
+
 interface Jsz {
+  readonly meta_cluster?: Group
   readonly account_details?: readonly {
-    readonly stream_detail?: readonly {
-      readonly name: string
-      readonly cluster?: { readonly leader?: string }
-    }[]
+    readonly stream_detail?: readonly { readonly name: string; readonly cluster?: Group }[]
   }[]
 }

@@ -17,11 +17,11 @@ export class WaitTimeout extends Error {
 /**
  * Waits until a condition holds.
  *
- * @param what the description in the failure message; by default the source of the condition
+ * @param what the description in the failure message, or what makes it then; by default the source of the condition
  */
 export async function until(
   condition: () => boolean | Promise<boolean>,
-  what: string = String(condition),
+  what: string | (() => string) = String(condition),
   limitMs: number = waitMs,
 ): Promise<void> {
   await waitFor(async () => (await condition()) || undefined, what, limitMs)
@@ -30,7 +30,7 @@ export async function until(
 /** Waits for a value. */
 export async function waitFor<Value>(
   find: () => Promise<Value | undefined>,
-  what: string = String(find),
+  what: string | (() => string) = String(find),
   limitMs: number = waitMs,
 ): Promise<Value> {
   const endMs = performance.now() + limitMs
@@ -39,7 +39,7 @@ export async function waitFor<Value>(
     const found = await find()
     if (found !== undefined) return found
     const nowMs = performance.now()
-    if (nowMs >= endMs) throw new WaitTimeout(what)
+    if (nowMs >= endMs) throw new WaitTimeout(typeof what === 'string' ? what : what())
     await pause(Math.min(pauseMsMax, Math.max(pauseMs, pausePerLook * (nowMs - startMs))))
   }
 }
