@@ -54,6 +54,7 @@ export class GraphScheduler implements IndexThreadUser {
   /** Why the graphs can no longer be used. */
   #fault: unknown
   #isClosing = false
+  #isOccupyDue = false
   /** No more tasks are given to threads. */
   #hasEnded = false
 
@@ -155,14 +156,22 @@ export class GraphScheduler implements IndexThreadUser {
     return true
   }
 
-  /** Gives tasks to idle threads. Unlike `dispatch`, cheap enough to be called for every inserted point. */
-  occupyIdleThreads(): void {
-    this.#options.threads.dispatch()
+  /**
+   * Gives tasks to idle threads after this turn of the event loop, in which more points may be inserted. Waking a thread
+   * for one point costs more than the rest of the insert.
+   */
+  occupySoon(): void {
+    if (this.#isOccupyDue) return
+    this.#isOccupyDue = true
+    setImmediate(() => {
+      this.#isOccupyDue = false
+      this.#options.threads.dispatch()
+    })
   }
 
   /** Gives tasks to idle threads, and starts the job, the chore and the measurement that can start now. */
   dispatch(): void {
-    this.occupyIdleThreads()
+    this.#options.threads.dispatch()
     if (this.#hasFailed || this.#hasEnded) return
     if (this.#job === undefined && this.#linking === 0 && this.#jobs.length > 0) this.#startJob()
     if (this.#chore === undefined && this.#chores.length > 0) this.#startChore()

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
@@ -14,7 +14,7 @@ import { loadKernels } from '../kernels/wasm-module.ts'
 import { IdTable } from '../points/id-table.ts'
 import { RowFile } from '../storage/files/row-file.ts'
 import { packRow, rowBytesOf } from '../storage/key-layout.ts'
-import { IndexThreadPool } from './index-thread-pool.ts'
+import { IndexThread, IndexThreadPool, type Task } from './index-thread-pool.ts'
 
 const seed = 20_261_123
 const searchThreads = 1
@@ -93,6 +93,28 @@ describe(`index threads that indexers share, seed ${seed}`, () => {
     })
   })
 
+  it('get the points of one turn together', async () => {
+    await withPool(async (pool) => {
+      const random = seededRandom(seed)
+      await using fixture = fixtureOn(pool, 32)
+      for (const vector of clusteredVectors(random, 600, 32)) fixture.insert(vector)
+      await fixture.settled()
+      const { run } = IndexThread.prototype
+      const linked: number[] = []
+      IndexThread.prototype.run = function (this: IndexThread, index: number, task: Task) {
+        if (task.kind === 'link') linked.push(task.slots.length)
+        return run.call(this, index, task)
+      } as typeof run
+      try {
+        for (const vector of clusteredVectors(random, 8, 32)) fixture.insert(vector)
+        await fixture.settled()
+        assert.equal(linked[0], 8)
+      } finally {
+        IndexThread.prototype.run = run
+      }
+    })
+  })
+
   it('disable only the graphs of the index on which a thread worked when it died', async () => {
     await withWorkers(async (pool, workers) => {
       const random = seededRandom(seed)
@@ -106,6 +128,8 @@ describe(`index threads that indexers share, seed ${seed}`, () => {
       const [segment] = faulty.index.segments
       new Uint8Array(segment!.memory.buffer, segment!.layout.graphs[0]!.locks, 600).fill(1)
       faulty.insert(clusteredVectors(random, 1, 32)[0]!)
+      // The thread gets its task after this turn.
+      await turn()
       for (const vector of clusteredVectors(random, 300, 32)) sound.insert(vector)
       await workers[0]!.terminate()
 

@@ -269,7 +269,7 @@ export class Indexer {
     this.#links.enqueue(slot)
     this.#recall.yieldToWriters()
     // Whatever else the point makes due starts when it has been linked.
-    this.#scheduler.occupyIdleThreads()
+    this.#scheduler.occupySoon()
   }
 
   /**
