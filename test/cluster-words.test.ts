@@ -1,11 +1,18 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { AnswerShape, ShapedQuery } from '../src/api/answer-shape.ts'
+import type { ApiContext, Call } from '../src/api/call.ts'
+import { searchShaped } from '../src/api/shaped-search.ts'
+import type { WordSettings } from '../src/base/collection.ts'
+import { DatabaseError } from '../src/base/errors.ts'
 import type { Filter } from '../src/base/filter.ts'
-import type { SearchQuery } from '../src/base/point.ts'
+import type { SearchQuery, SearchResults } from '../src/base/point.ts'
+import type { Database } from '../src/points/database.ts'
 import { Analyzer } from '../src/words/analyzer.ts'
 import { BruteForceWords } from './support/brute-force-words.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { ShardedNodes } from './support/sharded-nodes.ts'
+import { until } from './support/until.ts'
 
 /** Words in a cluster. */
 
@@ -91,25 +98,178 @@ describe('a cluster whose nodes have all points', () => {
 })
 
 describe('a cluster whose nodes have a part of the points each', () => {
-  it('refuses searches by words, and filters by them', async () => {
-    await using all = await ShardedNodes.start({ nodes: 2, replicas: 1 })
-    const [one, other] = all.nodes.map(({ up }) => up.node)
-    await one!.collections.put('default', { ...plain, words })
-    const points = Array.from({ length: 20 }, (_, index) => ({
-      vector: Float32Array.of(index, 1, 0, 0),
-      payload: { contentType: 'Text' as const, content: index % 2 === 0 ? 'even' : 'odd' },
-    }))
-    await one!.database.insert(points)
-    await all.settled()
-    for (const { database } of [one!, other!]) {
-      await assert.rejects(database.search([wordsAlone]), {
-        reason: 'not_ready',
-        message: /this node has a part of the points, searches by words need all/,
-      })
-      assert.equal(await database.count(matching('even')), 10)
+  it(`searches by words with the bits of one node, seed ${seed}`, async () => {
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, hasWhole: true })
+    const nodes = all.nodes.map(({ up }) => up.node)
+    const whole = all.whole.up.node
+    const random = seededRandom(seed)
+    const below = (limit: number): number => Math.floor(random() * limit)
+    const text = (): string => Array.from({ length: 1 + below(8) }, () => commonWord(random)).join(' ')
+    await nodes[0]!.collections.put('default', { ...plain, words: mixed })
+    const ids: string[] = []
+    const insert = async (count: number): Promise<void> => {
+      const points = Array.from({ length: count }, () => ({
+        vector: randomVector(random, 4, 'continuous'),
+        payload: {
+          contentType: 'Text' as const,
+          content: text(),
+          attributes: new Map<string, string | number>([
+            ['title', text()],
+            ['tenant', below(3)],
+            ['group', `g${below(20)}`],
+          ]),
+        },
+      }))
+      ids.push(...((await nodes[below(3)]!.database.insert(points)).ids as readonly string[]))
+    }
+    const compareAll = async (): Promise<void> => {
+      await indexed(all)
+      for (let round = 0; round < 12; round += 1) {
+        const query = randomQuery(random, ids)
+        const expected = await seen(whole.database, query)
+        for (const { database } of nodes)
+          assert.deepEqual(await seen(database, query), expected, JSON.stringify(query))
+      }
+      const query = randomQuery(random, ids)
+      const asked = { ...query, vector: randomVector(random, 4, 'continuous'), limit: 7 }
+      const expected = await pagesOf(whole.database, asked)
+      assert.deepEqual(await pagesOf(nodes[below(3)]!.database, asked), expected)
+    }
+    await insert(150)
+    await compareAll()
+    for (let change = 0; change < 60; change += 1) {
+      const { database } = nodes[below(3)]!
+      const [id] = ids.splice(below(ids.length), 1) as [string]
+      if (change % 3 === 0) await database.remove(id)
+      else {
+        ids.push(id)
+        const vector = change % 3 === 1 ? randomVector(random, 4, 'continuous') : undefined
+        await database.patch(id, { content: text(), ...(vector && { vector }) })
+      }
+    }
+    await insert(60)
+    await compareAll()
+    for (const shape of shapesNear(ids)) {
+      const { limit: _, filter, ...query } = randomQuery(random, ids)
+      const asked = { ...query, filter, vector: shape.vector, limit: 6, shape: shape.shape }
+      const expected = await shaped(whole.database, asked)
+      for (const { database } of nodes)
+        assert.deepEqual(await shaped(database, asked), expected, JSON.stringify(asked))
     }
   })
+
+  it('waits until all nodes have indexed words that are declared anew, and refuses where there are none', async () => {
+    await using all = await ShardedNodes.start({ nodes: 2, replicas: 1 })
+    const { database, collections } = all.nodes[0]!.up.node
+    await assert.rejects(database.search([wordsAlone]), { reason: 'invalid_argument' })
+    await collections.put('default', { ...plain, words })
+    const payload = { contentType: 'Text' as const, content: 'w1 w2' }
+    await database.insert(Array.from({ length: 20 }, () => ({ vector: new Float32Array(4), payload })))
+    await collections.put('default', { ...plain, words: mixed })
+    await indexed(all)
+    for (const { up } of all.nodes)
+      assert.equal((await up.node.database.search([wordsAlone])).ids.lengthOf(0), 10)
+  })
 })
+
+/** Until then, each node searches the words that were declared before. */
+async function indexed(all: ShardedNodes): Promise<void> {
+  await all.settled()
+  await until(() => all.nodes.every(({ up }) => up.node.database.stats.wordsWaiting === 0))
+}
+
+/** Several languages, none of which all nodes have the same share of. */
+const mixed: WordSettings = {
+  language: 'auto',
+  paths: [
+    { path: 'content', weight: 1 },
+    { path: 'title', weight: 2 },
+  ],
+}
+const vocabulary = [
+  ...'the houses of a runner and his running dogs were painted with colours'.split(' '),
+  ...'die Häuser der Läufer und seine laufenden Hunde waren bunt bemalt'.split(' '),
+  ...'les maisons du coureur et ses chiens courants étaient peintes'.split(' '),
+]
+
+function commonWord(random: () => number): string {
+  return vocabulary[Math.floor(vocabulary.length * random() ** 2)]!
+}
+
+function randomQuery(random: () => number, ids: readonly string[]): SearchQuery {
+  const below = (limit: number): number => Math.floor(random() * limit)
+  const vectors = [new Float32Array(0), randomVector(random, 4, 'continuous'), ids[below(ids.length)]!]
+  const text = Array.from({ length: 1 + below(4) }, () => commonWord(random)).join(' ')
+  const tenant: Filter = { kind: 'condition', path: 'tenant', test: { op: 'range', bounds: { gte: 1 } } }
+  const filters = [undefined, tenant, matching('houses'), { kind: 'all', of: [tenant, matching('dogs')] }]
+  const filter = filters[below(4)] as Filter | undefined
+  return {
+    vector: vectors[below(3)]!,
+    metric: (['Cosine', 'Euclidean', 'Manhattan'] as const)[below(3)]!,
+    limit: 1 + below(30),
+    ef: 1000,
+    filter,
+    ...(filter === tenant && below(2) === 0 && { keyFilter: tenant }),
+    include: { distance: true, payload: true, vector: true, version: true, scores: true, highlight: true },
+    words: { text, balance: random(), ...(below(4) === 0 && { weights: [2, 1] }) },
+  }
+}
+
+/** Every way to shape an answer. */
+function shapesNear(ids: readonly string[]): { shape: AnswerShape; vector: Float32Array }[] {
+  const none = { boosts: [], like: [], unlike: [], diversity: 0, groupBy: undefined, rerank: undefined }
+  const even: Filter = { kind: 'condition', path: 'tenant', test: { op: 'in', values: [0, 2] } }
+  const boosts = [
+    { filter: even, weight: 0.3 },
+    { filter: matching('dogs'), weight: -0.2 },
+  ]
+  const shapes: AnswerShape[] = [
+    { ...none, boosts },
+    { ...none, like: ids.slice(0, 2), unlike: ids.slice(2, 3) },
+    { ...none, diversity: 0.4 },
+    { ...none, groupBy: { path: 'group', size: 2 } },
+    { ...none, rerank: { count: 20, text: 'houses', skips: false } },
+    { ...none, boosts, diversity: 0.2, groupBy: { path: 'group', size: 3 } },
+  ]
+  const vector = Float32Array.of(0.5, -1, 2, 0.1)
+  return shapes.flatMap((shape) =>
+    [vector, new Float32Array(0)].map((each) => ({ shape, vector: shape.like.length > 0 ? vector : each })),
+  )
+}
+
+async function shaped(database: Database, query: ShapedQuery): Promise<unknown> {
+  const rerank = async (_: string, documents: readonly string[]): Promise<readonly number[]> =>
+    documents.map((text) => (text.length % 17) / 17)
+  const context = { database, reranker: { rerank } } as unknown as ApiContext
+  const { groups, ...results } = await searchShaped(context, query, { fields: {} } as Call)
+  return [shown(results), groups]
+}
+
+/** What a search answers, with all bits. */
+async function seen(database: Database, query: SearchQuery): Promise<unknown> {
+  try {
+    return shown(await database.search([query]))
+  } catch (error) {
+    // The key must not see the point to search near.
+    assert(error instanceof DatabaseError && error.reason === 'not_found')
+    return error.message
+  }
+}
+
+function shown({ ids, distances, details }: SearchResults): unknown {
+  return [ids.strings()[0], [...distances], JSON.parse(JSON.stringify(details[0]))]
+}
+
+async function pagesOf(database: Database, query: SearchQuery): Promise<unknown[]> {
+  const pages: unknown[] = []
+  let cursor: string | undefined = ''
+  while (cursor !== undefined) {
+    const results: SearchResults = await database.search([{ ...query, cursor }])
+    pages.push(shown(results))
+    cursor = results.nextCursors?.[0]
+  }
+  return pages
+}
 
 function matching(text: string): Filter {
   return { kind: 'condition', path: 'content', test: { op: 'match', text } }

@@ -131,6 +131,25 @@ export interface WordQuery {
   readonly balance: number
   /** The weights of the paths, in place of those that the collection declares. */
   readonly weights?: readonly number[] | undefined
+  /** Of the points of all nodes. The answer is then what this node finds: see `legsOf` in src/search/word-legs.ts. */
+  readonly statistics?: WordStatistics | undefined
+}
+
+/** What the scores of a query's words depend on. */
+export interface WordStatistics extends WordCounts {
+  /** The terms of the query, each with its weight in it, in the order of `terms`. */
+  readonly wanted: readonly (readonly [term: string, weight: number])[]
+}
+
+/** Counts over points. */
+export interface WordCounts {
+  readonly documents: number
+  /** The sum of the lengths of each path, in words. */
+  readonly lengths: readonly number[]
+  /** The number of points by language. */
+  readonly languages: readonly number[]
+  /** For each of some terms: how many points have it, and how many times it occurs in them, in all paths. */
+  readonly terms: readonly { readonly documents: number; readonly occurrences: number }[]
 }
 
 /** A query near a vector, not near a stored point. */

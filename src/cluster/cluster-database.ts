@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
-import { DatabaseError, invalid } from '../base/errors.ts'
+import { type DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { idSeedBytes } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
@@ -192,10 +192,7 @@ export class ClusterDatabase implements Database {
   async search(...args: Parameters<Database['search']>): Promise<SearchResults> {
     return await this.#read(
       () => this.#collection.search(...args),
-      async (reads) => {
-        if (args[0].some(({ words }) => words !== undefined)) throw wordsNeedAllPoints()
-        return await reads.search(...args)
-      },
+      (reads) => reads.search(...args),
     )
   }
 
@@ -368,13 +365,6 @@ function noOwnIds(): DatabaseError {
   return invalid(
     'in a cluster, a key with a filter inserts points without ids: put points under ids one by one',
   )
-}
-
-/** What words count depends on all points. */
-function wordsNeedAllPoints(): DatabaseError {
-  const message =
-    'this node has a part of the points, searches by words need all: ask again if it is being filled, otherwise the cluster must keep as many replicas as it has nodes'
-  return new DatabaseError('not_ready', message)
 }
 
 /**

@@ -32,7 +32,18 @@ import { unlessAborted } from './waiting.ts'
 
 /** The operations that nodes ask each other for. */
 export type PeerOperation =
-  | ('search' | 'get' | 'list' | 'count' | 'facets' | 'plan' | 'stats' | 'collectionPoints')
+  | (
+      | 'search'
+      | 'get'
+      | 'list'
+      | 'count'
+      | 'facets'
+      | 'plan'
+      | 'words'
+      | 'legs'
+      | 'stats'
+      | 'collectionPoints'
+    )
   | ('points' | 'pointsHeld' | 'snapshotPart')
   | ('write' | 'applied' | 'found' | 'ping')
 

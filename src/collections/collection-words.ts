@@ -4,7 +4,8 @@ import { scalarsAt } from '../base/attribute-json.ts'
 import { contentPath, type WordSettings } from '../base/collection.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { Highlight, Payload, WordQuery } from '../base/point.ts'
+import type { PartitionSet } from '../base/partitions.ts'
+import type { Highlight, Payload, WordCounts, WordQuery } from '../base/point.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/vector-index.ts'
 import { WordFiles } from '../words/word-files.ts'
@@ -18,6 +19,8 @@ export interface IndexedPoints {
   readonly slotCount: number
   isVisible(slot: number): boolean
   versionOf(slot: number): number
+  /** The slot must have a point. */
+  partitionOf(slot: number): number
   /** Reads the payload of a visible point; a committed change of it takes effect first. */
   payload(slot: number): Payload | undefined
 }
@@ -279,19 +282,32 @@ export class CollectionWords implements MemoryUser {
     return index.matching({ kind, text, path: number })
   }
 
-  search({ text, weights }: WordQuery, k: number, filter?: SlotBitmap): readonly WordHit[] {
-    return this.index().index.search(text, Math.min(k, hitsMax), filter, weights)
+  search({ text, weights, statistics }: WordQuery, k: number, filter?: SlotBitmap): readonly WordHit[] {
+    return this.index().index.search(text, Math.min(k, hitsMax), filter, weights, statistics)
   }
 
-  scores({ text, weights }: WordQuery, slots: Uint32Array): Float64Array {
-    return this.index().index.scores(text, slots, weights)
+  scores({ text, weights, statistics }: WordQuery, slots: Uint32Array): Float64Array {
+    return this.index().index.scores(text, slots, weights, statistics)
   }
 
-  /** Returns the parts of a point's texts in which the words of a query are. */
-  highlights(text: string, payload: Payload): readonly Highlight[] {
+  /** Counts the points of some partitions, as of the last step. */
+  *counts(terms: readonly string[], partitions: PartitionSet): Generator<void, WordCounts> {
+    const { points } = this.#options
+    const key = Buffer.from(partitions.bytes).toString('latin1')
+    return yield* this.index().index.countWithin(terms, key, (slot) =>
+      partitions.has(points.partitionOf(slot)),
+    )
+  }
+
+  /**
+   * Returns the parts of a point's texts in which the words of a query are.
+   *
+   * @param languages the number of points by language, in place of those of this node
+   */
+  highlights(text: string, payload: Payload, languages?: readonly number[]): readonly Highlight[] {
     const { settings, index, textsOf } = this.index()
     const texts = textsOf(payload).map((ofPath) => ofPath.map((each) => each.slice(0, highlightedMax)))
-    const found = index.highlights(text, texts)
+    const found = index.highlights(text, texts, languages)
     return settings.paths.flatMap(({ path }, number) =>
       texts[number]!.flatMap((each, at) => fragmentsOf(each, found[number]![at]!))
         .slice(0, fragmentsMax)

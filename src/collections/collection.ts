@@ -16,6 +16,7 @@ import {
   type Point,
   type SearchQuery,
   type SearchResults,
+  type WordCounts,
 } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import { Indexer } from '../graphs/indexer.ts'
@@ -37,8 +38,10 @@ import {
 import { SlotAllocator } from '../points/point-table.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
+import { PinnedPages } from '../search/pinned-pages.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
 import { bytesOfDetails } from '../search/search-answers.ts'
+import type { NodeLegs } from '../search/word-search.ts'
 import type { Snapshot, Store, StoredPlace } from '../storage/store.ts'
 import { planByFilter } from '../write/by-filter.ts'
 import { Replica, type ReplicaHooks } from '../write/replica.ts'
@@ -92,6 +95,8 @@ export class Collection implements Database, AsyncDisposable {
   /** Reads that take several turns. */
   readonly #reads = new RunningReads(() => this.#refusal)
   readonly #search: CollectionSearch
+  /** The searches by words whose pages are being read. */
+  readonly pages: PinnedPages = new PinnedPages()
   /** Numbers the bitmaps of filters for other threads. */
   readonly #filterIds = new WeakMap<SharedArrayBuffer, number>()
   readonly #attributeCache: AttributeCache
@@ -143,6 +148,7 @@ export class Collection implements Database, AsyncDisposable {
       points: this.#searchedPoints(),
       results: this.results,
       maxDetailBytes: parts.options.maxBufferedBytes,
+      pages: this.pages,
     })
   }
 
@@ -468,6 +474,31 @@ export class Collection implements Database, AsyncDisposable {
       if (attempt === searchesMax || !(isForeign || this.livePoints.expirations.isDue)) return results
       call.room?.add(-bytesOfDetails(results))
     }
+  }
+
+  /**
+   * On a node of a cluster that has a part of the points: what the legs of a query with words find here, with the
+   * statistics of all nodes.
+   */
+  async wordLegs(query: SearchQuery, without: string | undefined, signal?: AbortSignal): Promise<NodeLegs> {
+    return await this.#reads.run(async () => {
+      await this.livePoints.expirations.hideDue()
+      const { filter, keyFilter } = query
+      const { restriction } = this.replica
+      const [asked] = restrictedTo(restriction, [query]) as [SearchQuery]
+      if (restriction === undefined) return await this.#search.legs(query, without, signal)
+      const whole = filter === keyFilter ? asked.filter : within(restriction, keyFilter)
+      return await this.#search.legs({ ...asked, keyFilter: whole }, without, signal)
+    })
+  }
+
+  /** Counts the words of the points in some partitions, on a node of a cluster. */
+  async wordCounts(terms: readonly string[], partitions: PartitionSet): Promise<WordCounts> {
+    return await this.#reads.run(async () => {
+      await this.livePoints.words.ready()
+      await this.livePoints.expirations.hideDue()
+      return await inTurns(this.livePoints.words.counts(terms, partitions))
+    })
   }
 
   snapshot(): Snapshot {

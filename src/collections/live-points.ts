@@ -99,6 +99,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
       },
       isVisible: (slot) => table.isVisible(slot),
       versionOf: (slot) => table.versionOf(slot),
+      partitionOf: (slot) => table.ids.firstByteOf(slot),
       payload: (slot) => payload(slot, table.idOf(slot)),
     }
   }

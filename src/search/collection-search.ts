@@ -5,9 +5,10 @@ import type { SearchQuery, SearchResults } from '../base/point.ts'
 import { atOnce, inTurns, Turn } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import type { ReadCall } from '../points/database.ts'
+import { PinnedPages } from './pinned-pages.ts'
 import { QueryPlanner, type Run, type SearchedPoints } from './query-planner.ts'
 import { SearchAnswers } from './search-answers.ts'
-import { WordSearch } from './word-search.ts'
+import { type NodeLegs, WordSearch } from './word-search.ts'
 
 interface CollectionSearchOptions {
   readonly points: SearchedPoints
@@ -15,6 +16,8 @@ interface CollectionSearchOptions {
   readonly results: BudgetShare
   /** The most bytes of details that one request may return. */
   readonly maxDetailBytes: number
+  /** Absent: a list of its own. */
+  readonly pages?: PinnedPages | undefined
 }
 
 /** Creates the limit on the results of all threads' searches in progress. */
@@ -47,6 +50,7 @@ export class CollectionSearch {
     this.#planner = new QueryPlanner(options.points)
     this.#words = new WordSearch({
       ...options,
+      pages: options.pages ?? new PinnedPages(),
       planner: this.#planner,
       find: async (runs, signal) =>
         runs.every(isSearched) ? await this.#find(runs, signal) : new Hits(runs.map(() => 0)),
@@ -62,6 +66,18 @@ export class CollectionSearch {
     try {
       if (queries.some(({ words }) => words !== undefined)) return await this.#searchEach(queries, call)
       return await this.#search(queries, call)
+    } finally {
+      results.release(held)
+    }
+  }
+
+  /** See `WordSearch.legs`. */
+  async legs(query: SearchQuery, without: string | undefined, signal?: AbortSignal): Promise<NodeLegs> {
+    const { results } = this.#options
+    const held = this.#admit([query])
+    results.hold(held)
+    try {
+      return await this.#words.legs(query, without, signal)
     } finally {
       results.release(held)
     }

@@ -1,17 +1,18 @@
-import { randomBytes } from 'node:crypto'
 import type { AnswerRoom } from '../base/budgets.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { HitDetails, SearchResults } from '../base/point.ts'
-import { type Include, type Metric, nearness, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
+import { type Include, nearness, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { TouchedSlots } from './one-moment.ts'
+import { type Pinned, type PinnedPages, pinnedHits } from './pinned-pages.ts'
 import type { MatchingSlots, QueryPlanner, Run, SearchedPoints } from './query-planner.ts'
 import { SearchAnswers } from './search-answers.ts'
+import { fused, inUnits, isHybrid, type Leg, type Legs, legSizeOf, type Scored } from './word-legs.ts'
 
 interface WordSearchOptions {
   readonly points: SearchedPoints
@@ -21,17 +22,22 @@ interface WordSearchOptions {
   readonly find: (runs: readonly Run[], signal: AbortSignal | undefined) => Promise<Hits>
   /** Runs one at once. */
   readonly findNow: (run: Run) => Hits
+  readonly pages: PinnedPages
 }
 
 /** A point that may be in the answer. */
-interface Candidate {
+interface Candidate extends Leg {
   readonly slot: number
-  readonly sequence: number
-  /** As the index computes it; NaN without a vector. */
-  readonly distance: number
-  /** The BM25 score. */
-  readonly words: number
-  readonly score: number
+}
+
+interface LegsWanted {
+  /** Of each leg. */
+  readonly size: number
+  /** The slot of a point that does not count as the nearest; -1 for none. */
+  readonly own: number
+  /** Whether to search without a pause. */
+  readonly isLast: boolean
+  readonly signal: AbortSignal | undefined
 }
 
 /** The slots that match the query's filter, and those that the caller's key may see; undefined for all. */
@@ -41,8 +47,8 @@ interface Matching {
 }
 
 /** Candidates by score, as of a position of the journal. */
-interface Scored {
-  readonly candidates: readonly Candidate[]
+interface Ranked {
+  readonly candidates: readonly (Candidate & Scored)[]
   readonly position: number
   /** The first page, if the query has pages. */
   readonly pinned?: Pinned
@@ -64,7 +70,6 @@ interface Scored {
 export class WordSearch {
   readonly #options: WordSearchOptions
   readonly #points: SearchedPoints
-  readonly #pages = new PinnedPages()
 
   constructor(options: WordSearchOptions) {
     this.#options = options
@@ -83,7 +88,7 @@ export class WordSearch {
     const { cursor, keyFilter } = query
     const owner = keyFilter === undefined ? '' : await inTurns(filterKey(keyFilter))
     if (cursor !== undefined && cursor !== '') {
-      return await this.#page(query, this.#pages.find(cursor, owner), room)
+      return await this.#page(query, this.#options.pages.find(cursor, owner), room)
     }
     for (let attempt = 1; ; attempt += 1) {
       const scored = await this.#scored(query, owner, attempt >= attemptsMax, signal)
@@ -93,6 +98,31 @@ export class WordSearch {
       const isLast = attempt >= attemptsMax
       const results = await this.#answer(query, candidates.slice(0, query.limit), position, room, isLast)
       if (results !== undefined) return results
+    }
+  }
+
+  /**
+   * Returns what the legs of a query find here, for another node.
+   *
+   * @param without the point that the query's vector is of: it is found, but not the nearest
+   */
+  async legs(
+    query: SearchQuery,
+    without: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<NodeLegs> {
+    const { words, ids } = this.#points
+    if (words === undefined) throw invalid('words are not possible here')
+    await words.ready()
+    for (let attempt = 1; ; attempt += 1) {
+      const own = without === undefined ? -1 : ids.find(without)
+      const isLast = attempt >= attemptsMax
+      const legs = await this.#legs(query, { size: query.limit, own, isLast, signal }, (legs) => {
+        const bytes = Buffer.alloc(legs.found.length * idBytes)
+        for (const [index, { slot }] of legs.found.entries()) ids.copyId(slot, bytes, index * idBytes)
+        return { ...legs, ids: bytes }
+      })
+      if (legs !== undefined) return legs
     }
   }
 
@@ -107,17 +137,40 @@ export class WordSearch {
     owner: string,
     isLast: boolean,
     signal: AbortSignal | undefined,
-  ): Promise<Scored | undefined> {
-    const { filter, keyFilter, cursor } = query
-    const hasVector = typeof query.vector === 'string' || query.vector.length > 0
-    const room = cursor === undefined ? candidatesMin : pinnedHitsMax
-    const size = Math.max(query.limit, room)
-    if (!hasVector) {
+  ): Promise<Ranked | undefined> {
+    return await this.#legs(query, { size: legSizeOf(query), own: -1, isLast, signal }, (legs): Ranked => {
+      const candidates = fused(query, legs)
+      const { position } = this.#points.attributes.journal
+      if (query.cursor === undefined) return { candidates, position }
+      const { ids } = this.#points
+      const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), ({ slot }, target, at) =>
+        ids.copyId(slot, target, at),
+      )
+      return {
+        candidates,
+        position,
+        pinned: { token: this.#options.pages.add(hits, owner), hits, offset: 0 },
+      }
+    })
+  }
+
+  /**
+   * Finds both legs. Returns undefined if a change may concern them.
+   *
+   * @param use called in the turn as of which they are
+   */
+  async #legs<Result>(
+    query: SearchQuery,
+    { size, own, isLast, signal }: LegsWanted,
+    use: (legs: Legs<Candidate>) => Result,
+  ): Promise<Result | undefined> {
+    const { filter, keyFilter } = query
+    if (!isHybrid(query)) {
       for (const each of [filter, keyFilter]) {
         if (each !== undefined) await inTurns(this.#points.attributes.matching(each))
       }
       this.#points.hideExpired()
-      return this.#kept(query, owner, this.#byWords(query, size, this.#matchingNow(query)))
+      return use(this.#byWords(query, size, this.#matchingNow(query)))
     }
     const leg: SearchQuery = {
       ...query,
@@ -127,7 +180,8 @@ export class WordSearch {
       limit: size,
       ef: Math.max(query.ef, size),
     }
-    const best: SearchQuery = { ...leg, filter: keyFilter, limit: 1, ef: query.ef }
+    const limit = own === -1 ? 1 : 2
+    const best: SearchQuery = { ...leg, filter: keyFilter, limit, ef: query.ef }
     const legs = filter === keyFilter ? [leg] : [leg, best]
     const runs: Run[] = []
     for (const each of legs)
@@ -141,7 +195,7 @@ export class WordSearch {
       if (run.near !== -1 && run.touched.now()?.has(run.near) !== false) return undefined
       if (answers.isTouched(run, found[index]!, 0)) return undefined
     }
-    return this.#kept(query, owner, this.#together(query, runs[0]!, found, size, this.#matchingNow(query)))
+    return use(this.#together(query, runs[0]!, found, size, own, this.#matchingNow(query)))
   }
 
   #matchingNow({ filter, keyFilter }: SearchQuery): Matching {
@@ -151,14 +205,6 @@ export class WordSearch {
     return { slots, whole: filter === keyFilter ? slots : matching(keyFilter) }
   }
 
-  /** Notes of which moment the candidates are, in their turn. */
-  #kept({ cursor }: SearchQuery, owner: string, candidates: readonly Candidate[]): Scored {
-    const { position } = this.#points.attributes.journal
-    if (cursor === undefined) return { candidates, position }
-    const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), this.#points)
-    return { candidates, position, pinned: { token: this.#pages.add(hits, owner), hits, offset: 0 } }
-  }
-
   /** Returns a list of hits for each run. */
   async #find(runs: readonly Run[], signal: AbortSignal | undefined): Promise<readonly Hits[]> {
     const found: Hits[] = []
@@ -166,30 +212,30 @@ export class WordSearch {
     return found
   }
 
-  #byWords({ words }: SearchQuery, size: number, { slots, whole }: Matching): Candidate[] {
+  #byWords({ words }: SearchQuery, size: number, { slots, whole }: Matching): Legs<Candidate> {
     const hits = this.#points.words!.search(words!, size, slots)
     const best = slots === whole ? hits[0] : this.#points.words!.search(words!, 1, whole)[0]
-    return hits.map(({ slot, score }) => ({
+    const found = hits.map(({ slot, score }) => ({
       slot,
       sequence: this.#points.versionOf(slot),
       distance: Number.NaN,
       words: score,
-      score: score / best!.score,
     }))
+    return { found, bestWords: best?.score ?? 0, nearest: 0 }
   }
 
-  /** Scores the best of both legs. */
+  /** Returns the best of both legs, with the figures of both. */
   #together(
-    { words: wanted, metric, maxDistance }: SearchQuery,
+    { words: wanted, metric }: SearchQuery,
     run: Run,
     [near, nearest = near]: readonly Hits[],
     size: number,
+    own: number,
     { slots: matching, whole }: Matching,
-  ): Candidate[] {
+  ): Legs<Candidate> {
     const words = this.#points.words!
     const { searches } = this.#points
-    if (searches === undefined) return []
-    const { balance } = wanted!
+    if (searches === undefined) return { found: [], bestWords: 0, nearest: 0 }
     const byWords = words.search(wanted!, size, matching)
     const bestWords = (matching === whole ? byWords[0] : words.search(wanted!, 1, whole)[0])?.score ?? 0
     const slots = new Set(byWords.map(({ slot }) => slot))
@@ -200,36 +246,24 @@ export class WordSearch {
     const { vector } = run.planned
     // Measured again, so that a distance is the same whichever leg has found the point.
     const distanceOf = (slot: number): number => scalarDistance(metric, vector, searches.index.read(slot))
-    const distances = Float64Array.from(all, distanceOf)
-    let bestNear = distances.reduce(
-      (sum, distance) => Math.max(sum, nearness(metric, inUnits(metric, distance))),
-      0,
-    )
+    let bestNear = 0
     for (const { slot } of nearest!.length === 0 ? [] : nearest!.list(0)) {
-      if (slot !== run.near)
+      if (slot !== run.near && slot !== own)
         bestNear = Math.max(bestNear, nearness(metric, inUnits(metric, distanceOf(slot))))
     }
-    const candidates: Candidate[] = []
-    for (const [index, slot] of all.entries()) {
-      const distance = distances[index]!
-      if (maxDistance !== undefined && inUnits(metric, distance) > maxDistance) continue
-      const byNearness = bestNear === 0 ? 0 : nearness(metric, inUnits(metric, distance)) / bestNear
-      const byWords = bestWords === 0 ? 0 : wordScores[index]! / bestWords
-      candidates.push({
-        slot,
-        sequence: this.#points.versionOf(slot),
-        distance,
-        words: wordScores[index]!,
-        score: balance * byNearness + (1 - balance) * byWords,
-      })
-    }
-    return candidates.sort((a, b) => b.score - a.score || a.sequence - b.sequence)
+    const found = Array.from(all, (slot, index) => ({
+      slot,
+      sequence: this.#points.versionOf(slot),
+      distance: distanceOf(slot),
+      words: wordScores[index]!,
+    }))
+    return { found, bestWords, nearest: bestNear }
   }
 
   /** Reads the details of hits; undefined if one of them has changed since a position of the journal. */
   async #answer(
     query: SearchQuery,
-    candidates: readonly Candidate[],
+    candidates: readonly (Candidate & Scored)[],
     position: number,
     room: AnswerRoom | undefined,
     isLast: boolean,
@@ -277,7 +311,7 @@ export class WordSearch {
 
   #detailsOf(
     details: HitDetails,
-    { score, words }: Pick<Candidate, 'score' | 'words'>,
+    { score, words }: Pick<Scored, 'score' | 'words'>,
     include: Include,
     text: string,
   ): HitDetails {
@@ -299,7 +333,7 @@ export class WordSearch {
     room: AnswerRoom | undefined,
   ): Promise<SearchResults> {
     for (let attempt = 1; ; attempt += 1) {
-      const candidates: Candidate[] = []
+      const candidates: (Candidate & Scored)[] = []
       let at = offset
       for (; at < hits.scores.length && candidates.length < query.limit; at += 1) {
         const slot = this.#points.ids.find(idFromBytes(hits.ids, at * idBytes))
@@ -324,81 +358,14 @@ export class WordSearch {
   }
 }
 
-function inUnits(metric: Metric, distance: number): number {
-  return metric === 'Euclidean' ? Math.sqrt(distance) : distance
-}
-
-/** The hits of all pages of a search, as of its first page. */
-interface PinnedHits {
-  /** 16 bytes each. */
+/** What the legs find on a node of a cluster. */
+export interface NodeLegs extends Legs {
+  /** 16 bytes for each that was found. */
   readonly ids: Buffer
-  readonly scores: Float64Array
-  readonly words: Float64Array
-  readonly distances: Float64Array
-}
-
-interface Pinned {
-  readonly token: string
-  readonly hits: PinnedHits
-  readonly offset: number
-}
-
-function pinnedHits(candidates: readonly Candidate[], { ids }: SearchedPoints): PinnedHits {
-  const bytes = Buffer.alloc(candidates.length * idBytes)
-  for (const [index, { slot }] of candidates.entries()) ids.copyId(slot, bytes, index * idBytes)
-  return {
-    ids: bytes,
-    scores: Float64Array.from(candidates, ({ score }) => score),
-    words: Float64Array.from(candidates, ({ words }) => words),
-    distances: Float64Array.from(candidates, ({ distance }) => distance),
-  }
-}
-
-/**
- * The searches whose pages are being read: no page repeats or loses a hit while points change. Each has an owner, the
- * key of the filter of the caller's key: for others it does not exist.
- */
-class PinnedPages {
-  /** By token, the least recently used first. */
-  readonly #pinned = new Map<
-    string,
-    { readonly hits: PinnedHits; readonly owner: string; readonly untilMs: number }
-  >()
-
-  add(hits: PinnedHits, owner: string): string {
-    const token = randomBytes(12).toString('base64url')
-    this.#pinned.set(token, { hits, owner, untilMs: performance.now() + pageLifeMs })
-    if (this.#pinned.size > searchesMax) this.#pinned.delete(this.#pinned.keys().next().value!)
-    return token
-  }
-
-  /** @throws DatabaseError `invalid_argument`, or `cursor_expired` */
-  find(cursor: string, owner: string): Pinned {
-    const [, token, at] = /^([\w-]{16})\.(\d{1,4})$/.exec(cursor) ?? []
-    if (token === undefined) throw invalid('cursor is not one of an answer, and not empty for the first page')
-    const known = this.#pinned.get(token)
-    const hasExpired = known !== undefined && known.untilMs < performance.now()
-    if (known === undefined || hasExpired || known.owner !== owner) {
-      if (hasExpired) this.#pinned.delete(token)
-      const life = `the hits of a search are kept for ${pageLifeMs / 60_000} minutes after its first page`
-      throw new DatabaseError(
-        'cursor_expired',
-        `cursor has expired: ${life}, of the last ${searchesMax} searches`,
-      )
-    }
-    this.#pinned.delete(token)
-    this.#pinned.set(token, known)
-    return { token, hits: known.hits, offset: Number(at) }
-  }
 }
 
 const noVector = new Float32Array(0)
 
-/** The best of each leg that are scored by both. More change the first ten hits of hardly any query. */
-const candidatesMin = 100
 /** The last attempt runs in one turn. */
 const attemptsMax = 3
 const pageAttemptsMax = 5
-/** One search keeps at most 40 KB. */
-const searchesMax = 256
-const pageLifeMs = 300_000

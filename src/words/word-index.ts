@@ -1,3 +1,4 @@
+import type { WordCounts, WordStatistics } from '../base/point.ts'
 import { atOnce } from '../base/turns.ts'
 import { Analyzer, type LanguageChoice, noLanguage } from './analyzer.ts'
 import { Arena } from './arena.ts'
@@ -12,6 +13,7 @@ import {
   type TermStatistics,
   termWeight,
 } from './bm25.ts'
+import { CountedParts, countedWithin } from './counted-documents.ts'
 import type { TermEntry } from './dictionary.ts'
 import { mergeParts } from './merge-parts.ts'
 import { Part, type PartAddresses } from './part.ts'
@@ -105,6 +107,7 @@ export class WordIndex {
   readonly #reweighted: { readonly start: number; readonly bytes: number }[] = []
   /** The parts that `mergeInSteps` is merging. */
   #merging: readonly Part[] = []
+  readonly #counted = new CountedParts()
   /** Rises with every change. */
   #changes = 0
 
@@ -327,9 +330,16 @@ export class WordIndex {
    * Returns the best k points for the words of a query, exactly: the highest score first, then the lowest sequence.
    *
    * @param weights of the paths, in place of those of the index; then no document is passed over by its block's maximum
+   * @param statistics in place of those of this index
    */
-  search(text: string, k: number, filter?: SlotBitmap, weights?: readonly number[]): WordHit[] {
-    const plan = this.plan(text, weights)
+  search(
+    text: string,
+    k: number,
+    filter?: SlotBitmap,
+    weights?: readonly number[],
+    statistics?: WordStatistics,
+  ): WordHit[] {
+    const plan = this.plan(text, weights, statistics)
     const hits: { readonly score: number; readonly slot: number; readonly sequence: number }[] = []
     const address = filter === undefined || this.#isSelective(plan, filter) ? 0 : this.#writeFilter(filter)
     const among = filter !== undefined && address === 0 ? this.#documentsOf(filter) : undefined
@@ -358,8 +368,13 @@ export class WordIndex {
   }
 
   /** Returns the scores of the points in given slots; 0 where no word is. */
-  scores(text: string, slots: Uint32Array, weights?: readonly number[]): Float64Array {
-    const plan = this.plan(text, weights)
+  scores(
+    text: string,
+    slots: Uint32Array,
+    weights?: readonly number[],
+    statistics?: WordStatistics,
+  ): Float64Array {
+    const plan = this.plan(text, weights, statistics)
     const scores = new Float64Array(slots.length)
     const places = [...slots.keys()].sort(
       (a, b) => this.#documentOf[slots[a]!]! - this.#documentOf[slots[b]!]!,
@@ -375,9 +390,17 @@ export class WordIndex {
     return scores
   }
 
-  /** Returns where words of a query are in the texts of a point, those of each path in an array. */
-  highlights(query: string, texts: readonly (readonly string[])[]): readonly (readonly Highlight[])[][] {
-    const terms = this.analyzer.queryTerms(query, this.#languages)
+  /**
+   * Returns where words of a query are in the texts of a point, those of each path in an array.
+   *
+   * @param languages the number of points by language, in place of those of this index
+   */
+  highlights(
+    query: string,
+    texts: readonly (readonly string[])[],
+    languages: ArrayLike<number> = this.#languages,
+  ): readonly (readonly Highlight[])[][] {
+    const terms = this.analyzer.queryTerms(query, languages)
     const language = this.analyzer.languageOf(texts)
     return texts.map((ofPath) => ofPath.map((text) => highlights(this.analyzer, text, language, terms)))
   }
@@ -415,14 +438,48 @@ export class WordIndex {
     return { documents, occurrences }
   }
 
+  /** Returns the terms of a query, each with its weight in it. @param languages the number of points by language */
+  wanted(text: string, languages: ArrayLike<number> = this.#languages): WordStatistics['wanted'] {
+    return [...this.analyzer.queryTerms(text, languages)]
+  }
+
+  /**
+   * Counts the points in some slots, in steps, as of the last of them. Points may change between the steps.
+   *
+   * @param key names the set of slots: the same key, the same set
+   * @param isCounted whether a slot, which has a point, is one of them
+   */
+  *countWithin(
+    terms: readonly string[],
+    key: string,
+    isCounted: (slot: number) => boolean,
+  ): Generator<void, WordCounts> {
+    for (;;) {
+      this.freeze()
+      // Parts are looked up anew in each step: they can have been merged, and freed, since the last one.
+      const part = this.#parts.find((each) => !this.#counted.of(each, key)?.isComplete(terms))
+      if (part === undefined) break
+      this.#counted.step(part, key, isCounted, terms)
+      yield
+    }
+    const find = (part: Part) => (entry: TermEntry, documents: Uint32Array) =>
+      this.#codes(part, entry, documents)
+    return countedWithin(
+      this.#parts.map((part) => ({ counted: this.#counted.of(part, key)!, find: find(part) })),
+      terms,
+      { paths: this.parameters.weights.length, languages: this.#languages.length },
+    )
+  }
+
   /** Returns what to compute in each part. Pending documents become a part first. */
-  plan(text: string, weights?: readonly number[]): WordPlan {
+  plan(text: string, weights?: readonly number[], statistics?: WordStatistics): WordPlan {
     this.freeze()
-    const words = [...this.analyzer.queryTerms(text, this.#languages)]
-    const found = words.flatMap(([term, inQuery]) => {
-      const statistics = this.termStatistics(term)
-      if (statistics.documents === 0) return []
-      return [{ term, weight: termWeight(inQuery, statistics, this.statistics, this.parameters) }]
+    const words = statistics?.wanted ?? this.wanted(text)
+    const sizes = statistics ?? this.statistics
+    const found = words.flatMap(([term, inQuery], index) => {
+      const ofTerm = statistics?.terms[index] ?? this.termStatistics(term)
+      if (ofTerm.documents === 0) return []
+      return [{ term, weight: termWeight(inQuery, ofTerm, sizes, this.parameters) }]
     })
     const raised = raisedWeights(found.map(({ weight }) => weight))
     const terms = found.map(({ term }, index) => ({ term, weight: raised[index]! }))
@@ -434,20 +491,25 @@ export class WordIndex {
         const list = part.addresses.postings + entry.list
         return [{ list, documents: entry.documents, weight: weight * 2 ** shift }]
       })
-      return lists.length === 0 ? [] : [{ part, query: this.#queryOf(part, lists, weights) }]
+      return lists.length === 0 ? [] : [{ part, query: this.#queryOf(part, lists, weights, sizes) }]
     })
     // The threshold rises faster in large parts.
     queries.sort((a, b) => b.part.documents - a.part.documents)
     return { queries, unit: 2 ** -shift }
   }
 
-  #queryOf(part: Part, terms: PartQuery['terms'], weights?: readonly number[]): PartQuery {
+  #queryOf(
+    part: Part,
+    terms: PartQuery['terms'],
+    weights?: readonly number[],
+    sizes: CollectionStatistics = this.statistics,
+  ): PartQuery {
     if (weights !== undefined) {
-      const norms = normsOf({ ...this.parameters, weights }, this.statistics)
+      const norms = normsOf({ ...this.parameters, weights }, sizes)
       const addresses = this.#reweight(part, weights)
       return { addresses, documents: part.documents, norms, drift: driftMax, terms }
     }
-    const norms = normsOf(this.parameters, this.statistics)
+    const norms = normsOf(this.parameters, sizes)
     const { base, slope } = part.norms
     const drift = Math.max(1, ratio(base, norms.base), ratio(slope, norms.slope))
     return { addresses: part.addresses, documents: part.documents, norms, drift, terms }

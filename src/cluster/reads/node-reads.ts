@@ -1,8 +1,12 @@
+import { DatabaseError } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
-import type { Point, Profile, SearchQuery } from '../../base/point.ts'
+import type { Point, Profile, SearchQuery, VectorQuery, WordCounts } from '../../base/point.ts'
+import type { CollectionWords } from '../../collections/collection-words.ts'
 import { within } from '../../collections/reads.ts'
 import type { ChangeByFilter, Database, ListQuery, ReadCall } from '../../points/database.ts'
+import type { PinnedPages } from '../../search/pinned-pages.ts'
+import type { NodeLegs } from '../../search/word-search.ts'
 import type { NodeFacets, NodePlan, NodeResults, OrderedPage } from './merged-answers.ts'
 import { checkHolds } from './placement.ts'
 
@@ -25,6 +29,24 @@ export interface ReadCollection
   readonly replica: { numberAfter(position: number): number }
   expiryOf(id: string): number | undefined
   planByFilter(request: ChangeByFilter): Promise<NodePlan>
+  wordCounts(terms: readonly string[], partitions: PartitionSet): Promise<WordCounts>
+  wordLegs(query: SearchQuery, without: string | undefined, signal?: AbortSignal): Promise<NodeLegs>
+  readonly pages: PinnedPages
+  readonly livePoints: { readonly words: Pick<CollectionWords, 'index' | 'ready' | 'highlights'> }
+}
+
+/** How often these terms occur. */
+export interface TermsAsked {
+  readonly terms: readonly string[]
+  /** The words that the collection declares, as JSON. */
+  readonly declared: string
+}
+
+export interface LegsAsked extends Pick<TermsAsked, 'declared'> {
+  /** With the statistics of all nodes, and the size of each leg as its limit. */
+  readonly query: VectorQuery
+  /** The point that the vector is of. */
+  readonly without: string | undefined
 }
 
 export type FacetsQuery = Parameters<Database['facets']>[0]
@@ -111,6 +133,20 @@ export class NodeReads {
     )
   }
 
+  /** Counts the words of the given partitions. */
+  async wordCounts({ terms, declared }: TermsAsked, _call: ReadCall): Promise<WordCounts> {
+    await this.#moveClock()
+    checkDeclared(this.#collection.livePoints.words.index().settings, declared)
+    return this.#whole(await this.#collection.wordCounts(terms, this.#partitions))
+  }
+
+  /** Searches all points that the node holds, as `search` does. */
+  async wordLegs({ query, without, declared }: LegsAsked, { signal }: ReadCall): Promise<NodeLegs> {
+    await this.#moveClock()
+    checkDeclared(this.#collection.livePoints.words.index().settings, declared)
+    return this.#whole(await this.#collection.wordLegs(query, without, signal))
+  }
+
   /** Returns an answer, unless a partition was dropped while it was made. */
   #whole<Answer>(answer: Answer): Answer {
     this.#checkHeld()
@@ -133,4 +169,13 @@ export class NodeReads {
   async #moveClock(): Promise<void> {
     if (this.#collection.isDueSoon) await this.#node.tick()
   }
+}
+
+/** @throws DatabaseError `not_ready` if the words of this node are not those of the asking one */
+function checkDeclared(here: unknown, declared: string): void {
+  if (JSON.stringify(here) === declared) return
+  throw new DatabaseError(
+    'not_ready',
+    'the nodes are indexing words that were declared anew: try again when all have done so',
+  )
 }

@@ -1,6 +1,6 @@
 import { DatabaseError } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'
-import { detailBytes, type Point, type VectorQuery } from '../../base/point.ts'
+import { detailBytes, type Point, type VectorQuery, type WordCounts } from '../../base/point.ts'
 import { inTurns } from '../../base/turns.ts'
 import { filterMessage, filterOf } from '../../messages/filters.ts'
 import { type ReadAnswer, ReadAnswerSchema } from '../../messages/generated/cluster_pb.js'
@@ -8,9 +8,17 @@ import { Encoded, type Fields } from '../../messages/reader.ts'
 import { idIn, idMessage } from '../../messages/values.ts'
 import { MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, CollectionStats, ListQuery, ReadCall } from '../../points/database.ts'
+import type { NodeLegs } from '../../search/word-search.ts'
 import type { PeerAsk, PeerHandler, PeerOperation, Peers } from '../requests.ts'
 import type { NodeFacets, NodePlan, NodeResults, OrderedPage } from './merged-answers.ts'
-import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
+import {
+  type FacetsQuery,
+  type LegsAsked,
+  NodeReads,
+  type ReadCollection,
+  type ReadingNode,
+  type TermsAsked,
+} from './node-reads.ts'
 import {
   type AskMessage,
   changeOf,
@@ -35,6 +43,7 @@ import {
   writePoint,
   writeResults,
 } from './read-codec.ts'
+import { countsMessage, countsOf, legsAnswer, legsMessage, legsOf, legsWantedOf } from './word-codec.ts'
 
 /** Reads some partitions of a collection on another node. The other node answers with `NodeReads`. */
 export class PeerReads {
@@ -91,6 +100,16 @@ export class PeerReads {
     return await inTurns(planOf(partOf(answer, 'plan')))
   }
 
+  async wordCounts({ terms, declared }: TermsAsked, call: ReadCall): Promise<WordCounts> {
+    const { answer } = await this.#ask({ case: 'words', value: { terms, declared } }, call)
+    return countsOf(partOf(answer, 'words'))
+  }
+
+  async wordLegs(asked: LegsAsked, call: ReadCall): Promise<NodeLegs> {
+    const { answer } = await this.#ask(legsMessage(asked), call)
+    return legsOf(partOf(answer, 'legs'))
+  }
+
   async #ask(
     ask: AskMessage,
     { signal, room }: ReadCall,
@@ -139,7 +158,7 @@ export function readHandlers(node: AnsweringNode): [PeerOperation, PeerHandler][
   return [...kinds.map((kind): [PeerOperation, PeerHandler] => [kind, read]), ['stats', statsHandler(node)]]
 }
 
-const kinds = ['search', 'get', 'list', 'count', 'facets', 'plan'] as const
+const kinds = ['search', 'get', 'list', 'count', 'facets', 'plan', 'words', 'legs'] as const
 
 /**
  * Writes an answer.
@@ -180,6 +199,16 @@ async function answer(
     }
     case 'plan': {
       await inTurns(writePlan(writer, await reads.plan(await inTurns(changeOf(ask.value, body)))))
+      return undefined
+    }
+    case 'words': {
+      const value = countsMessage(await reads.wordCounts(ask.value.read(), call))
+      writer.write(ReadAnswerSchema, { answer: { case: 'words', value } })
+      return undefined
+    }
+    case 'legs': {
+      const value = legsAnswer(await reads.wordLegs(await inTurns(legsWantedOf(ask.value, body)), call))
+      writer.write(ReadAnswerSchema, { answer: { case: 'legs', value } })
       return undefined
     }
     case undefined:

@@ -1,5 +1,6 @@
 import { cancellation, DatabaseError } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'
+import { joinResults } from '../../base/join-results.ts'
 import { matchesKeyFilter } from '../../base/key-filter.ts'
 import { PartitionSet, partitionOf } from '../../base/partitions.ts'
 import type { Point, SearchQuery, SearchResults, VectorQuery } from '../../base/point.ts'
@@ -32,6 +33,7 @@ import { askStats, PeerReads, usualStatsMs } from './peer-reads.ts'
 import { type CoverPart, checkHolds, type Placement } from './placement.ts'
 import { tooManyValues } from './read-codec.ts'
 import { isRetryable, type Question, type Scatter } from './scatter.ts'
+import { ScatteredWords } from './scattered-words.ts'
 
 /** A node that reads together with others. */
 interface AskingNode extends ReadingNode, Pick<CountingNode, 'countLocal'> {
@@ -72,10 +74,22 @@ export class ScatteredReads {
   }
 
   async search(queries: readonly SearchQuery[], call: ReadCall = {}): Promise<SearchResults> {
-    const asked = await this.#withVectors(queries, call)
+    if (queries.every(({ words }) => words === undefined)) return await this.#nearest(queries, call)
+    const lists: SearchResults[] = []
+    const words = new ScatteredWords(this, this.#options.local)
+    for (const query of queries) {
+      lists.push(
+        query.words === undefined ? await this.#nearest([query], call) : await words.search(query, call),
+      )
+    }
+    return joinResults(lists)
+  }
+
+  async #nearest(queries: readonly SearchQuery[], call: ReadCall): Promise<SearchResults> {
+    const asked = await this.withVectors(queries, call)
     const size = Math.ceil(Math.log2(queries.length + 1))
     const ask: Ask<NodeResults> = (reads, part) => reads.search(asked, part)
-    const nodes = await this.#gatherAll(`search ${size}`, call, ask)
+    const nodes = await this.gatherAll(`search ${size}`, call, ask)
     const merged = queries.map(({ limit, vector }) => ({
       limit,
       without: typeof vector === 'string' ? vector : undefined,
@@ -96,7 +110,7 @@ export class ScatteredReads {
     let { position } = this.#options
     for (let attempt = 1; ; attempt += 1) {
       const ask: Ask<OrderedPage> = (reads, part) => reads.list(query, part)
-      const pages = await this.#gatherAll('list', call, ask, position)
+      const pages = await this.gatherAll('list', call, ask, position)
       const page = mergePages(pages, query)
       const isUseful = page.points.length > 0 || page.nextCursor === undefined
       if (isUseful || attempt === listsMax) return page
@@ -105,7 +119,7 @@ export class ScatteredReads {
   }
 
   async count(filter: Filter | undefined, signal?: AbortSignal): Promise<number> {
-    const counts = await this.#gatherAll('count', { signal }, (reads, part) => reads.count(filter, part))
+    const counts = await this.gatherAll('count', { signal }, (reads, part) => reads.count(filter, part))
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
@@ -116,7 +130,7 @@ export class ScatteredReads {
    */
   async facets(query: FacetsQuery, call: ReadCall = {}): Promise<NodeFacets> {
     for (let limit = Math.max(valuesMin, 4 * query.limit); ; limit = Math.min(8 * limit, valuesMax)) {
-      const nodes = await this.#gatherAll('facets', call, (reads, part) =>
+      const nodes = await this.gatherAll('facets', call, (reads, part) =>
         reads.facets({ ...query, limit }, part),
       )
       const merged = await mergeFacets(nodes, query.paths, query.limit, limit)
@@ -149,7 +163,7 @@ export class ScatteredReads {
   }
 
   /** Replaces the ids of points to search near with their vectors: other nodes may not hold these points. */
-  async #withVectors(queries: readonly SearchQuery[], call: ReadCall): Promise<VectorQuery[]> {
+  async withVectors(queries: readonly SearchQuery[], call: ReadCall): Promise<VectorQuery[]> {
     return await Promise.all(
       queries.map(async (query) => {
         const { vector, keyFilter } = query
@@ -165,8 +179,8 @@ export class ScatteredReads {
     )
   }
 
-  /** Asks about all partitions. */
-  async #gatherAll<Answer>(
+  /** Asks about all partitions. @param kind of question: the same kind takes about the same time */
+  async gatherAll<Answer>(
     kind: string,
     call: ReadCall,
     ask: Ask<Answer>,
@@ -219,7 +233,7 @@ export class ScatteredReads {
   }
 }
 
-type Ask<Answer> = (reads: NodeReads | PeerReads, call: ReadCall) => Promise<Answer>
+export type Ask<Answer> = (reads: NodeReads | PeerReads, call: ReadCall) => Promise<Answer>
 
 const valuesMin = 100
 /** The most values of a path that a node names. Sorting them takes some milliseconds. */

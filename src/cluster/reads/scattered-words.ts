@@ -1,0 +1,298 @@
+import type { Filter } from '../../base/filter.ts'
+import { onlyIds } from '../../base/filter-builder.ts'
+import { filterKey } from '../../base/filter-key.ts'
+import { IdLists } from '../../base/id-lists.ts'
+import { idBytes, idFromBytes, idToBytes } from '../../base/ids.ts'
+import {
+  type HitDetails,
+  type Include,
+  pinnedHitsMax,
+  type SearchQuery,
+  type SearchResults,
+  type VectorQuery,
+  type WordCounts,
+  type WordStatistics,
+} from '../../base/point.ts'
+import { inTurns } from '../../base/turns.ts'
+import type { ListPage, ListQuery, ReadCall } from '../../points/database.ts'
+import { type Pinned, pinnedHits } from '../../search/pinned-pages.ts'
+import {
+  fused,
+  inUnits,
+  isHybrid,
+  type Leg,
+  type Legs,
+  legSizeOf,
+  type Scored,
+} from '../../search/word-legs.ts'
+import type { NodeLegs } from '../../search/word-search.ts'
+import type { LegsAsked, ReadCollection, TermsAsked } from './node-reads.ts'
+
+/** What a search needs from the reads of a collection that is on several nodes: see `ScatteredReads`. */
+interface Reads {
+  gatherAll<Answer>(
+    kind: string,
+    call: ReadCall,
+    ask: (reads: ReadsOfNode, call: ReadCall) => Promise<Answer>,
+  ): Promise<readonly Answer[]>
+  list(query: ListQuery, call: ReadCall): Promise<ListPage>
+  withVectors(queries: readonly SearchQuery[], call: ReadCall): Promise<readonly VectorQuery[]>
+}
+
+interface ReadsOfNode {
+  wordCounts(asked: TermsAsked, call: ReadCall): Promise<WordCounts>
+  wordLegs(asked: LegsAsked, call: ReadCall): Promise<NodeLegs>
+}
+
+/** A point that a node has found. */
+interface Candidate extends Leg {
+  readonly id: string
+}
+
+/**
+ * Searches by words whose points are on several nodes. Scores have the same bits as on one node with all points:
+ *
+ *   terms ─> each node counts them in its partitions ─> sums ─> each node finds both legs, with these statistics
+ *                                                                        │
+ *                    details, from the owners <─ the best <─ scores <─ the best of each leg
+ *
+ * Main thread only.
+ */
+export class ScatteredWords {
+  readonly #reads: Reads
+  readonly #local: ReadCollection
+
+  constructor(reads: Reads, local: ReadCollection) {
+    this.#reads = reads
+    this.#local = local
+  }
+
+  async search(query: SearchQuery, call: ReadCall): Promise<SearchResults> {
+    const { livePoints, pages } = this.#local
+    await livePoints.words.ready()
+    const { cursor, keyFilter, filter, limit } = query
+    const owner = keyFilter === undefined ? '' : await inTurns(filterKey(keyFilter))
+    if (cursor !== undefined && cursor !== '') return await this.#page(query, pages.find(cursor, owner), call)
+    const statistics = await this.#statistics(query.words!.text, call)
+    const candidates = await this.#ranked(query, statistics, call)
+    if (cursor !== undefined) {
+      const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), ({ id }, target, at) =>
+        target.set(idToBytes(id), at),
+      )
+      return await this.#page(query, { token: pages.add(hits, owner), hits, offset: 0 }, call)
+    }
+    const isRead = query.include !== undefined && readsPoints(query.include)
+    const { shown, details } = isRead
+      ? await this.#read(query, filter, candidates, statistics.languages, call)
+      : { shown: candidates.slice(0, limit), details: new Map<string, HitDetails>() }
+    return answerOf(query, shown, details)
+  }
+
+  /** Returns the statistics of all points, and the terms of a text, which depend on their languages. */
+  async #statistics(text: string, call: ReadCall): Promise<WordStatistics> {
+    const { index, settings } = this.#local.livePoints.words.index()
+    const declared = JSON.stringify(settings)
+    let wanted = index.wanted(text)
+    for (let attempt = 1; ; attempt += 1) {
+      const asked = wanted.map(([term]) => term)
+      const counted = await this.#reads.gatherAll('words', call, (each, part) =>
+        each.wordCounts({ terms: asked, declared }, part),
+      )
+      const counts = sumOf(counted, asked.length)
+      wanted = index.wanted(text, counts.languages)
+      const known = new Map(asked.map((term, at) => [term, counts.terms[at]!]))
+      const isLast = attempt === countsMax
+      if (!isLast && wanted.some(([term]) => !known.has(term))) continue
+      wanted = wanted.filter(([term]) => known.has(term))
+      return { ...counts, wanted, terms: wanted.map(([term]) => known.get(term)!) }
+    }
+  }
+
+  /** Returns the best points of both legs by score. */
+  async #ranked(
+    query: SearchQuery,
+    statistics: WordStatistics,
+    call: ReadCall,
+  ): Promise<readonly (Candidate & Scored)[]> {
+    const { settings } = this.#local.livePoints.words.index()
+    const declared = JSON.stringify(settings)
+    const own = typeof query.vector === 'string' ? query.vector : undefined
+    const [near] = await this.#reads.withVectors([query], call)
+    const size = legSizeOf(query)
+    // The point itself is found, too, and left out.
+    const limit = size + Number(own !== undefined)
+    const words = { ...query.words!, statistics }
+    const asked = {
+      ...near!,
+      words,
+      limit,
+      ef: Math.max(query.ef, limit),
+      cursor: undefined,
+      include: undefined,
+      profile: undefined,
+    }
+    const nodes = await this.#reads.gatherAll('legs', call, (each, part) =>
+      each.wordLegs({ query: asked, without: own, declared }, part),
+    )
+    const legs = joined(nodes, { size, limit, isHybrid: isHybrid(asked) })
+    return fused(asked, { ...legs, found: legs.found.filter(({ id }) => id !== own) })
+  }
+
+  /** Answers with the next hits that are still stored. */
+  async #page(query: SearchQuery, { token, hits, offset }: Pinned, call: ReadCall): Promise<SearchResults> {
+    const candidates: (Candidate & Scored)[] = []
+    for (let at = offset; at < hits.scores.length; at += 1) {
+      candidates.push({
+        id: idFromBytes(hits.ids, at * idBytes),
+        sequence: 0,
+        distance: hits.distances[at]!,
+        words: hits.words[at]!,
+        score: hits.scores[at]!,
+      })
+    }
+    const { languages } =
+      query.include?.highlight === true
+        ? await this.#statistics(query.words!.text, call)
+        : { languages: undefined }
+    const { shown, details, looked } = await this.#read(query, query.keyFilter, candidates, languages, call)
+    const at = offset + looked
+    const nextCursors = [at < hits.scores.length ? `${token}.${at}` : undefined]
+    return { ...answerOf(query, shown, details), nextCursors }
+  }
+
+  /**
+   * Reads the details of the first candidates that are still stored.
+   *
+   * @param filter that points still have to match
+   * @param languages the number of points by language
+   */
+  async #read(
+    { include, limit, words }: SearchQuery,
+    filter: Filter | undefined,
+    candidates: readonly (Candidate & Scored)[],
+    languages: readonly number[] | undefined,
+    call: ReadCall,
+  ): Promise<Read> {
+    const isHighlighted = include?.highlight === true
+    const wanted: Include = {
+      ...(include ?? nothing),
+      distance: false,
+      scores: undefined,
+      highlight: undefined,
+      ...(isHighlighted && { payload: true, attributes: undefined }),
+    }
+    const isWithPayload = include !== undefined && (include.payload || include.attributes !== undefined)
+    const details = new Map<string, HitDetails>()
+    const shown: (Candidate & Scored)[] = []
+    let looked = 0
+    while (shown.length < limit && looked < candidates.length) {
+      const next = candidates.slice(looked, looked + Math.min(idsPerRead, limit - shown.length))
+      looked += next.length
+      const some = onlyIds(next.map(({ id }) => id))
+      const matching: Filter = filter === undefined ? some : { kind: 'all', of: [some, filter] }
+      let cursor: string | undefined
+      do {
+        const page = await this.#reads.list(
+          { filter: matching, limit: idsPerRead, include: wanted, cursor },
+          call,
+        )
+        for (const { id, payload, vector, version } of page.points) {
+          const found =
+            isHighlighted && payload !== undefined
+              ? this.#local.livePoints.words.highlights(words!.text, payload, languages)
+              : []
+          details.set(id, {
+            payload: isWithPayload ? payload : undefined,
+            vector,
+            version,
+            ...(isHighlighted && { highlight: found }),
+          })
+        }
+        cursor = page.nextCursor
+      } while (cursor !== undefined)
+      shown.push(...next.filter(({ id }) => details.has(id)))
+    }
+    return { shown, details, looked }
+  }
+}
+
+interface Read {
+  readonly shown: readonly (Candidate & Scored)[]
+  readonly details: ReadonlyMap<string, HitDetails>
+  /** How many candidates were looked at. */
+  readonly looked: number
+}
+
+/** Whether an answer has anything of the stored points. */
+function readsPoints({ payload, attributes, vector, version, highlight }: Include): boolean {
+  return payload || attributes !== undefined || vector || version || highlight === true
+}
+
+function answerOf(
+  { include, metric }: SearchQuery,
+  shown: readonly (Candidate & Scored)[],
+  details: ReadonlyMap<string, HitDetails>,
+): SearchResults {
+  const detailsOf = ({ id, score, words }: Candidate & Scored): HitDetails => ({
+    ...details.get(id),
+    ...(include?.scores === true && { score, words }),
+  })
+  return {
+    ids: IdLists.of([shown.map(({ id }) => id)]),
+    distances: Float64Array.from(shown, ({ distance }) => inUnits(metric, distance)),
+    sequences: Float64Array.from(shown, ({ sequence }) => sequence),
+    details: [include && shown.map(detailsOf)],
+    profiles: [undefined],
+    plans: [undefined],
+  }
+}
+
+/** Adds up what nodes have counted in partitions of their own. */
+function sumOf(nodes: readonly WordCounts[], terms: number): WordCounts {
+  const sum = (numbersOf: (counts: WordCounts) => readonly number[]): readonly number[] =>
+    nodes.map(numbersOf).reduce((all, each) => all.map((value, at) => value + each[at]!))
+  const documents = sum((each) => each.terms.map((term) => term.documents))
+  const occurrences = sum((each) => each.terms.map((term) => term.occurrences))
+  return {
+    documents: sum((each) => [each.documents])[0]!,
+    lengths: sum(({ lengths }) => lengths),
+    languages: sum(({ languages }) => languages),
+    terms: Array.from({ length: terms }, (_, at) => ({
+      documents: documents[at]!,
+      occurrences: occurrences[at]!,
+    })),
+  }
+}
+
+/** Joins what nodes have found: of each leg the best, as one node with all points would find them. */
+function joined(
+  nodes: readonly NodeLegs[],
+  { size, limit, isHybrid }: { readonly size: number; readonly limit: number; readonly isHybrid: boolean },
+): Legs<Candidate> {
+  const points = new Map<string, Candidate>()
+  for (const { ids, found } of nodes) {
+    for (const [at, leg] of found.entries()) {
+      const id = idFromBytes(ids, at * idBytes)
+      // Nodes have points in common, and the latest state of one counts.
+      if (!((points.get(id)?.sequence ?? -1) >= leg.sequence)) points.set(id, { ...leg, id })
+    }
+  }
+  const all = [...points.values()]
+  const byWords = all
+    .filter(({ words }) => words > 0)
+    .sort((a, b) => b.words - a.words || a.sequence - b.sequence)
+    .slice(0, size)
+  const byDistance = isHybrid
+    ? all.toSorted((a, b) => a.distance - b.distance || a.sequence - b.sequence).slice(0, limit)
+    : []
+  return {
+    found: [...new Set([...byWords, ...byDistance])],
+    bestWords: Math.max(0, ...nodes.map(({ bestWords }) => bestWords)),
+    nearest: Math.max(0, ...nodes.map(({ nearest }) => nearest)),
+  }
+}
+
+const nothing: Include = { distance: false, payload: false, vector: false, version: false }
+/** Languages decide which terms are asked for: the first question can be with those of one node. */
+const countsMax = 3
+const idsPerRead = 1000
