@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openCollections } from '../../test/support/collection.ts'
 import { temporaryDirectory } from '../../test/support/process.ts'
+import { compareGroups, comparePages } from '../../test/support/ranking-cases.ts'
 import { compareWordSearches, english, optionsOfWords, withTitle } from '../../test/support/word-cases.ts'
 
 describe('the words of a collection', () => {
@@ -9,6 +10,13 @@ describe('the words of a collection', () => {
 
   it(`are those of its points, whatever changes, seed ${seed}`, { timeout: 120_000 }, async () => {
     await compareWordSearches({ cases: 250, seed })
+  })
+
+  it(`have pages that repeat and lose nothing, and complete groups, seed ${seed}`, {
+    timeout: 120_000,
+  }, async () => {
+    await comparePages({ cases: 30, seed })
+    await compareGroups({ cases: 30, seed })
   })
 
   it('are refused where there are none, and can be given up', async () => {
