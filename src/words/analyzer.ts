@@ -32,7 +32,10 @@ export const analyzerVersion: string = createHash('sha256')
   .slice(0, 16)
 
 /** Receives a term of a text, with the place of its word in the text. */
-export type TermSink = (term: string, position: number, start: number, end: number) => void
+export type TermSink = (term: string, position: number, start: number, end: number, hint: number) => void
+
+/** The hint of a term without one. Others are below `knownWordsMax`: mostly, a word has the same when it comes again. */
+export const noHint = -1
 
 /** Stems are remembered for this many words of a language; then the memory begins anew. */
 const cachedWordsMax = 65_536
@@ -74,13 +77,13 @@ export class Analyzer {
     const addWord: WordSink = (word, position, start, end, kind) => {
       const term = kind === 'whole' ? normalized(word) : this.#termOf(word, language, others)
       if (kind === 'simple' && isAscii(word)) known.add(word, term)
-      if (term !== '') sink(term, position, start, end)
+      if (term !== '') sink(term, position, start, end, noHint)
     }
     if (!isAscii(text)) return splitWords(text, addWord)
     return splitAsciiWords(text, addWord, (_text, start, end, hash, position) => {
-      const term = known.find(text, start, end, hash)
-      if (term === undefined) return false
-      sink(term, position, start, end)
+      const number = known.find(text, start, end, hash)
+      if (number === -1) return false
+      sink(known.termOf(number), position, start, end, number)
       return true
     })
   }

@@ -4,9 +4,9 @@
  */
 
 /** Words that are remembered; then the table begins anew. */
-const wordsMax = 65_536
+export const knownWordsMax = 65_536
 /** A power of two; at most half of it is used. */
-const tableSize = 2 * wordsMax
+const tableSize = 2 * knownWordsMax
 /** Longer words are not remembered. */
 const lengthMax = 32
 
@@ -15,17 +15,20 @@ export class KnownWords {
   readonly #table: Uint32Array = new Uint32Array(tableSize)
   readonly #terms: string[] = []
   // By number.
-  readonly #starts: Uint32Array = new Uint32Array(wordsMax + 1)
+  readonly #starts: Uint32Array = new Uint32Array(knownWordsMax + 1)
   /** The characters of all words. */
   #characters: Uint8Array = new Uint8Array(65_536)
 
-  /** Returns the term of the word that is at [start, end) of a text; undefined if it is not known. */
-  find(text: string, start: number, end: number, hash: number): string | undefined {
+  /** Returns the number of the word that is at [start, end) of a text; -1 if it is not known. */
+  find(text: string, start: number, end: number, hash: number): number {
     for (let at = hash & (tableSize - 1); ; at = (at + 1) & (tableSize - 1)) {
       const number = this.#table[at]! - 1
-      if (number === -1) return undefined
-      if (this.#isAt(number, text, start, end)) return this.#terms[number]
+      if (number === -1 || this.#isAt(number, text, start, end)) return number
     }
+  }
+
+  termOf(number: number): string {
+    return this.#terms[number]!
   }
 
   #isAt(number: number, text: string, start: number, end: number): boolean {
@@ -40,7 +43,7 @@ export class KnownWords {
   /** Remembers the term of an ASCII word. */
   add(word: string, term: string): void {
     if (word.length > lengthMax) return
-    if (this.#terms.length === wordsMax) {
+    if (this.#terms.length === knownWordsMax) {
       this.#table.fill(0)
       this.#terms.length = 0
     }

@@ -1,5 +1,7 @@
+import { noHint } from './analyzer.ts'
 import type { Bm25Parameters } from './bm25.ts'
 import { ByteWriter } from './byte-writer.ts'
+import { knownWordsMax } from './known-words.ts'
 import { FrequencyCodes, type PartContent, PartWriter } from './part-content.ts'
 
 /** Further words of a point are not indexed. It is the number of places that a key of `#sorted` has. */
@@ -7,6 +9,12 @@ export const wordsMax: number = 2 ** 20
 
 /** More words of a document are sorted by the engine. */
 const sortedByHandMax = 64
+
+/** No term has this number. */
+const noTerm = 0xffffffff
+
+/** The number that a term with a hint had in some part: whoever reads it compares the term. */
+const hinted = new Uint32Array(knownWordsMax)
 
 /** A document of a pending part. */
 interface PendingDocument {
@@ -22,6 +30,8 @@ interface PendingDocument {
 export class PendingPart {
   readonly #paths: number
   readonly #terms = new Map<string, number>()
+  /** By number. */
+  readonly #names: string[] = []
   readonly #codes: FrequencyCodes
   readonly documents: PendingDocument[] = []
   // By posting.
@@ -46,19 +56,33 @@ export class PendingPart {
     return this.#postings.count
   }
 
-  /** Adds a word of the document that `add` then adds. */
-  word(term: string, path: number, position: number): void {
+  /**
+   * Adds a word of the document that `add` then adds.
+   *
+   * @param hint of the analyzer
+   */
+  word(term: string, path: number, position: number, hint: number = noHint): void {
     if (this.#words >= wordsMax) return
-    let number = this.#terms.get(term)
-    if (number === undefined) {
-      number = this.#terms.size
-      this.#terms.set(term, number)
+    let number = hint === noHint ? noTerm : hinted[hint]!
+    if (this.#names[number] !== term) {
+      number = this.#numberOf(term)
+      if (hint !== noHint) hinted[hint] = number
     }
     const at = this.#words++
     if (at === this.#keys.length) this.#growWords()
     this.#keys[at] = number * wordsMax + at
     this.#places[at] = position
     this.#pathOf[at] = path
+  }
+
+  #numberOf(term: string): number {
+    let number = this.#terms.get(term)
+    if (number === undefined) {
+      number = this.#terms.size
+      this.#terms.set(term, number)
+      this.#names.push(term)
+    }
+    return number
   }
 
   #growWords(): void {
@@ -155,8 +179,7 @@ export class PendingPart {
     const { starts, documents, codes, postings } = this.#byTerm(order)
     const positions = this.#positions.written
     const offsets = this.#postings.offsets
-    for (const term of [...this.#terms.keys()].sort()) {
-      const number = this.#terms.get(term)!
+    for (const number of sortedTerms(this.#names)) {
       const [from, to] = [starts[number]!, starts[number + 1]!]
       if (from === to) continue
       let occurrences = 0
@@ -166,7 +189,13 @@ export class PendingPart {
         codes[at] = newCodes[codes[at]!]!
         writer.positions.copy(positions, offsets[posting]!, offsets[posting + 1]!)
       }
-      writer.term(term, documents.subarray(from, to), codes.subarray(from, to), to - from, occurrences)
+      writer.term(
+        this.#names[number]!,
+        documents.subarray(from, to),
+        codes.subarray(from, to),
+        to - from,
+        occurrences,
+      )
     }
   }
 
@@ -204,6 +233,40 @@ export class PendingPart {
     return byTerm
   }
 }
+
+/** Returns the numbers of terms in the order of the terms, sorted by their first characters and then in full. */
+function sortedTerms(terms: readonly string[]): number[] {
+  const keys = new Float64Array(terms.length)
+  for (const [number, term] of terms.entries()) {
+    let prefix = 0
+    for (let index = 0; index < prefixLength; index += 1) {
+      const character = index < term.length ? term.charCodeAt(index) : 0
+      prefix = 256 * prefix + Math.min(255, character)
+      if (character < 255) continue
+      prefix *= 256 ** (prefixLength - 1 - index)
+      break
+    }
+    keys[number] = prefix * termsMax + number
+  }
+  keys.sort()
+  const sorted = Array.from(keys, (key) => key % termsMax)
+  for (let from = 0; from < keys.length; ) {
+    const prefix = Math.floor(keys[from]! / termsMax)
+    let to = from + 1
+    while (to < keys.length && keys[to]! < (prefix + 1) * termsMax) to += 1
+    if (to - from > 1) {
+      const equal = sorted.slice(from, to).sort((a, b) => (terms[a]! < terms[b]! ? -1 : 1))
+      for (const [index, number] of equal.entries()) sorted[from + index] = number
+    }
+    from = to
+  }
+  return sorted
+}
+
+/** With it, keys are below 2^53. */
+const prefixLength = 4
+/** A pending part has fewer terms: it is frozen after a document that makes it large, which adds at most `wordsMax`. */
+const termsMax = 2 * wordsMax
 
 /** Postings in the order of their arrival. */
 class Postings {

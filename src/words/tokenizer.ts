@@ -65,6 +65,8 @@ export function splitWords(text: string, sink: WordSink): number {
 export function splitAsciiWords(text: string, sink: WordSink, takeKnown: KnownSink): number {
   const { length } = text
   let position = 0
+  /** Hyphens before it only separate words. */
+  let plainEnd = 0
   for (let at = 0; at < length; ) {
     let character = text.charCodeAt(at)
     if (classes[character] !== alphanumeric) {
@@ -78,8 +80,10 @@ export function splitAsciiWords(text: string, sink: WordSink, takeKnown: KnownSi
       at += 1
       character = at < length ? text.charCodeAt(at) : 0
     } while (classes[character] === alphanumeric)
-    const mayJoin = classes[character] === joining
-    if (!mayJoin && takeKnown(text, start, at, hash, position)) position += 1
+    if (classes[character] === joining && at > plainEnd) plainEnd = endOfPlain(text, start)
+    const isJoined = classes[character] === joining && at > plainEnd
+    if (!isJoined && takeKnown(text, start, at, hash, position)) position += 1
+    else if (!isJoined) position = splitChunk(text.slice(start, at), position, start, sink)
     else {
       asciiChunkAt.lastIndex = start
       const [chunk] = asciiChunkAt.exec(text)!
@@ -89,6 +93,27 @@ export function splitAsciiWords(text: string, sink: WordSink, takeKnown: KnownSi
   }
   return position
 }
+
+/** Returns where the chunk at `start` ends if it is words with nothing but hyphens between them; else 0. */
+function endOfPlain(text: string, start: number): number {
+  for (let at = start; ; at += 1) {
+    const character = text.charCodeAt(at)
+    if (classes[character] === alphanumeric) {
+      if (character <= digitMax) return 0
+    } else if (classes[character] !== joining) return at
+    else {
+      const next = text.charCodeAt(at + 1)
+      const isJoining = classes[next] === alphanumeric && character !== plus && character !== sharp
+      if (!isJoining) return character === sharp || (character === plus && next === plus) ? 0 : at
+      if (character !== hyphen) return 0
+    }
+  }
+}
+
+const digitMax = 0x39
+const hyphen = 0x2d
+const plus = 0x2b
+const sharp = 0x23
 
 /** Takes the known word at [start, end) of a text; `hash` is that of known-words.ts. Returns false if it is unknown. */
 export type KnownSink = (text: string, start: number, end: number, hash: number, position: number) => boolean

@@ -110,6 +110,8 @@ export class WordIndex {
   readonly #counted = new CountedParts()
   /** Rises with every change. */
   #changes = 0
+  /** Whether writes may have left parts to merge. */
+  #mayMerge = false
 
   constructor({ language, weights, k1 = defaultK1, b = defaultB }: WordOptions) {
     this.parameters = { k1, b, weights }
@@ -164,8 +166,8 @@ export class WordIndex {
       let length = 0
       for (const [index, text] of ofPath.entries()) {
         const from = length + index * textGap
-        length += this.analyzer.analyze(text, language, (term, position) =>
-          this.#pending.word(term, path, from + position),
+        length += this.analyzer.analyze(text, language, (term, position, _start, _end, hint) =>
+          this.#pending.word(term, path, from + position, hint),
         )
       }
       return length
@@ -194,6 +196,7 @@ export class WordIndex {
     }
     const part = this.#byNumber[number]!
     part.remove(document)
+    if (part.removed.length > removedShareMax * part.documents) this.#mayMerge = true
     const lengths = part.lengths.map((column) => column[document]!)
     this.#count(-1, part.languages[document]!, lengths)
   }
@@ -273,7 +276,12 @@ export class WordIndex {
 
   /** Whether `mergeInSteps` has work. */
   isMergeable(isSearched: boolean): boolean {
-    return this.#merging.length === 0 && this.#mergeable(isSearched).length > 0
+    // Asked for every write.
+    if (!isSearched && !this.#mayMerge) return false
+    if (this.#merging.length > 0) return false
+    const isMergeable = this.#mergeable(isSearched).length > 0
+    if (!isSearched) this.#mayMerge = isMergeable
+    return isMergeable
   }
 
   /** Returns the parts to merge next: the smallest ones that are of similar sizes. */
@@ -318,6 +326,7 @@ export class WordIndex {
     const number = free === -1 ? this.#byNumber.length : free
     this.#byNumber[number] = part
     this.#parts.push(part)
+    this.#mayMerge = true
     for (const [document, slot] of part.slots.entries()) {
       if (!part.isLive(document)) continue
       this.#growTo(slot)
