@@ -363,29 +363,42 @@ export function checkSources(
   // Slots are encoded when they are linked, and most of these are not linked yet.
   access.encode(others)
   const recalls: Partial<Record<DistanceSource, number>> = {}
-  const exact = queries.map((slot) =>
-    Float64Array.from(others, (other) => access.exactDistance(slot, other, metric)),
-  )
+  const truths = queries.map((slot) => {
+    const distances = Float64Array.from(others, (other) => access.exactDistance(slot, other, metric))
+    return { distances, farthest: distances.toSorted()[Math.min(nearest, others.length) - 1]! }
+  })
   for (const on of layout.codeBytes > 0 ? (['codes', 'rows'] as const) : (['rows'] as const)) {
     const distanceKind = distanceKindOf(metric, layout, on)
     const shares = queries.map((slot, at) =>
-      shareOf(exact[at]!, access.distances(slot, others, distanceKind)),
+      shareOf(truths[at]!, access.distances(slot, others, distanceKind)),
     )
     recalls[on] = shares.reduce((sum, share) => sum + share, 0) / shares.length
   }
   return recalls
 }
 
+/** Distances of one query to all slots; `farthest` is that of the last of the nearest. */
+interface Truth {
+  readonly distances: Float64Array
+  readonly farthest: number
+}
+
 /**
- * Returns the share of the `nearest` by exact distance that are among the first `ranked` by another distance. Slots at
+ * Returns the share of the nearest by exact distance that are among the first `ranked` by another distance. Slots at
  * equal exact distances are interchangeable.
  */
-function shareOf(exact: Float64Array, measured: Float32Array): number {
-  const wanted = Math.min(nearest, exact.length)
-  const farthest = exact.toSorted()[wanted - 1]!
+function shareOf({ distances, farthest }: Truth, measured: Float32Array): number {
+  const wanted = Math.min(nearest, distances.length)
+  // A sort with a comparator would take several times as long. Distances that are not numbers are the farthest.
+  const last = measured.toSorted()[Math.min(ranked, measured.length) - 1]!
   // Ties are ordered by position, the order of insertion, which is independent of the distance.
-  const first = [...measured.keys()].sort((a, b) => measured[a]! - measured[b]! || a - b).slice(0, ranked)
-  const found = first.filter((at) => exact[at]! <= farthest).length
+  let tied = ranked - measured.reduce((count, distance) => count + (distance < last ? 1 : 0), 0)
+  let found = 0
+  for (const [at, distance] of measured.entries()) {
+    const isFirst = distance < last || (distance === last && tied > 0)
+    if (distance === last) tied -= 1
+    if (isFirst && distances[at]! <= farthest) found += 1
+  }
   return Math.min(found, wanted) / wanted
 }
 
