@@ -163,6 +163,11 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
     invalid: { loud: `is not one of ${levels.join(', ')}`, INFO: `is not one of ${levels.join(', ')}` },
   },
   threads: numbers(availableParallelism(), 1, 256),
+  audit: {
+    default: 'off',
+    valid: { off: 'off', writes: 'writes', all: 'all' },
+    invalid: { reads: 'is not one of off, writes, all' },
+  },
   certsDir: { default: undefined, valid: { '/run/certs': '/run/certs' }, ...text },
 }
 

@@ -1,3 +1,5 @@
+import { join } from 'node:path'
+import { Audit, lostLine } from './api/audit.ts'
 import type { ApiContext, CollectionStats } from './api/call.ts'
 import { SlowRequests } from './api/slow-requests.ts'
 import { RefusedKeys } from './base/api-key.ts'
@@ -36,6 +38,7 @@ import { SharedState } from './serving/shared-state.ts'
 import { engineThread, servingThreadsOf, type ThreadCounts } from './serving/thread-setup.ts'
 import type { StoreOptions } from './storage/data-store.ts'
 import { damageIn } from './storage/files/data-directory.ts'
+import { LineLog } from './storage/files/line-log.ts'
 import type { Ports, Transports } from './transports.ts'
 
 /** A running service. It listens immediately; `ready` resolves when the stored points are loaded. */
@@ -127,6 +130,7 @@ async function assemble(
   await openStore(data, config, logger)
   const keyMeters = new Meters('key', 1 + threads.max)
   const keys = await ApiKeys.open(config, logger, keyMeters)
+  const audit = auditOf(config, logger, closers)
   const collections = (): Loaded => {
     if (data.loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
     return data.loaded
@@ -156,13 +160,17 @@ async function assemble(
     logger,
     keys: keys.inForce,
     refusedKeys: new RefusedKeys(logger),
-    readiness: () => readinessOf(data, cluster, writesBlocked),
+    readiness: () => [
+      ...readinessOf(data, cluster, writesBlocked),
+      ...(audit?.isFailing ? [auditFailing] : []),
+    ],
     threads,
     bodies,
     state: new SharedState(),
     embeddings: createEmbedder(config, metrics, logger),
     reranker: createReranker(config, metrics, logger),
     cluster,
+    audit,
     readers: engine.readers,
     meters: [keyMeters],
   }
@@ -170,6 +178,10 @@ async function assemble(
     parts.embeddings?.close()
     parts.reranker?.close()
   })
+  if (audit !== undefined) {
+    const help = 'Lines that are missing in the audit since the start, because they could not be written.'
+    metrics.gauge('vicinal_audit_lost_lines', help, () => audit.lost)
+  }
   registerSystem(metrics, { ...config, simd: engine.kernelVariant, writesBlocked: () => writesBlocked })
   registerTransports(metrics, { ...parts, threads: () => transports?.threads ?? 0 })
   const opened = await openTransports(parts, closers)
@@ -200,6 +212,34 @@ async function assemble(
     close,
   }
 }
+
+/** Creates the audit, and registers a closer that writes the rest; undefined if there is none. */
+function auditOf(
+  { audit: level, dataDir, auditFileBytes, auditFiles }: Config,
+  logger: Logger,
+  closers: Closer[],
+): Audit | undefined {
+  if (level === 'off') return undefined
+  const directory = join(dataDir, 'audit')
+  const log = new LineLog({ directory, fileBytesMax: auditFileBytes, filesMax: auditFiles })
+  const audit = new Audit({
+    level,
+    waitMs: auditWaitMs,
+    write: (lines, lost) => log.append(lost > 0 ? lostLine(lost) + lines : lines),
+    read: (before) => log.backwards(before),
+    onFault: (err) => logger.error({ err, directory }, auditFailing),
+  })
+  closers.push(async () => {
+    if ((await audit.close()) > 0) logger.error({ directory }, 'the last lines of the audit were not written')
+    await log.close()
+  })
+  return audit
+}
+
+/** Lines that are written together cost one fsync. */
+const auditWaitMs = 250
+const auditFailing =
+  'the audit cannot be written: lines wait in memory, and are lost and counted if too many do'
 
 /** Creates the served data from the settings; opens nothing yet. */
 function servedData(
@@ -277,6 +317,7 @@ interface TransportParts {
   readonly embeddings: Embedder | undefined
   readonly reranker: Reranker | undefined
   readonly cluster: ClusterService | undefined
+  readonly audit: Audit | undefined
   readonly threads: ThreadCounts
   readonly meters: readonly Meters[]
   readonly readers: Readers
@@ -287,7 +328,7 @@ interface TransportParts {
 
 /** Opens both transports, and registers one closer that drains them. */
 async function openTransports(parts: TransportParts, closers: Closer[]): Promise<Transports> {
-  const { config, collections, embeddings, reranker, cluster } = parts
+  const { config, collections, embeddings, reranker, cluster, audit } = parts
   const context: ApiContext = {
     get database() {
       const { main } = collections()
@@ -302,6 +343,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
     reranker,
     cluster,
     clusterControl: cluster,
+    audit,
     slowRequests: new SlowRequests({ ...config, plansOf: (name) => plansIn(context, name) }),
     settings: describedSettings(config, parts.sources),
   }

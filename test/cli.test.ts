@@ -806,7 +806,7 @@ describe('vicinal', () => {
     const { code, stdout } = await run(['--help'])
     assert.equal(code, 0)
     const lines = stdout.trimEnd().split('\n')
-    assert.ok(lines.length <= 34, `${lines.length} lines`)
+    assert.ok(lines.length <= 35, `${lines.length} lines`)
     for (const line of lines) assert.ok(line.length <= 80, line)
     const first = lines.indexOf('Commands:') + 1
     const names = lines.slice(first, lines.indexOf('', first)).map((line) => /^ {2}(\w+)/.exec(line)?.[1])

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { type OperationName, type OperationRow, operations } from '../src/api/operations.ts'
-import { DatabaseError, type PointToStore, type VectorClient } from '../src/client/index.ts'
+import { type AuditRecord, DatabaseError, type PointToStore, type VectorClient } from '../src/client/index.ts'
 import { routes } from '../src/server/http/routes.ts'
 import { temporaryDirectory } from './support/process.ts'
 import {
@@ -63,10 +63,32 @@ const calls: { readonly [Name in OperationName]?: (client: VectorClient) => Prom
   PutCollection: (client) => client.collections.put('docs-1', { dimension: 2 }),
   DeleteCollection: (client) => client.collections.delete('docs-none'),
   SetAliases: (client) => client.collections.setAliases({ set: { 'docs-live': 'docs-1' } }),
+  ListAudit: (client) => client.audit({ limit: 1 }),
 }
 
 /** The collections that calls name: with an alias of the allowed one, and an allowed alias of a forbidden one. */
 const named = ['docs-1', 'docs-live', 'docs-stolen', 'secret', 'none', undefined] as const
+
+/** Every call of a key has left one record. */
+async function assertAudited(service: TestService, key: KeyName, calls: readonly string[]): Promise<void> {
+  // Of many calls in a second with a key that is not valid, not each has a record.
+  if (key === 'expired') return
+  const root = clientOf(service, 'grpc', apiKey)
+  const records: AuditRecord[] = []
+  for (let cursor: string | undefined; ; ) {
+    const page = await root.audit({ key: restrictedKeys[key].split(' ')[1], limit: 1000, cursor })
+    records.push(...page.records)
+    cursor = page.nextCursor
+    if (cursor === undefined) break
+  }
+  await root.close()
+  const seen = records.map(({ operation, transport, error = 'ok' }) => `${operation} ${transport} ${error}`)
+  assert.deepEqual(seen.sort(), calls.toSorted())
+  for (const { allowed, error, address } of records) {
+    assert.equal(allowed, error !== 'permission_denied')
+    assert.match(String(address), /^(127\.0\.0\.1|::1)$/)
+  }
+}
 
 type Needs = Pick<OperationRow<OperationName>, 'role' | 'within' | 'concerns'>
 
@@ -99,7 +121,7 @@ for (const threads of [0, 1]) {
 
     before(async () => {
       const directory = stack.use(await temporaryDirectory())
-      const settings = { API_KEYS_FILE: await fileOfKeys(directory.path) }
+      const settings = { API_KEYS_FILE: await fileOfKeys(directory.path), AUDIT: 'all' }
       service = stack.use(await startServedBy(threads, settings))
       const root = clientOf(service, 'grpc', apiKey)
       stack.defer(() => root.close())
@@ -119,6 +141,7 @@ for (const threads of [0, 1]) {
     )
     for (const key of tried) {
       it(`allows the key ${restrictedKeys[key].replace(' KEY', '')} what it should`, async () => {
+        const audited: string[] = []
         for (const transport of transports) {
           const client = clientOf(service, transport, secretOf(key))
           for (const [name, call] of Object.entries(calls)) {
@@ -127,6 +150,9 @@ for (const threads of [0, 1]) {
             for (const collection of isOfPoints ? named : [undefined]) {
               const asked = collection === undefined ? client : client.collection(collection)
               const [one, wanted] = [await outcomeOf(call(asked)), expected(key, operation, collection)]
+              // The client treats it as a success: the point is gone.
+              const isGone = operation === 'DeletePoint' && transport === 'grpc' && one === 'ok'
+              audited.push(`${operation} ${transport} ${isGone ? 'not_found' : one}`)
               // The point to get, to change and to search near is of another tenant.
               const isHidden =
                 key === 'other filter' && ['ok', 'not_found', 'permission_denied'].includes(one)
@@ -150,8 +176,10 @@ for (const threads of [0, 1]) {
             const wanted = expected(key, name as OperationName, collection)
             const status = wanted === 'ok' ? 200 : wanted === 'unauthenticated' ? 401 : 403
             assert.equal(response.status, status, `${method} ${url}`)
+            audited.push(`${name} http ${wanted}`)
           }
         }
+        await assertAudited(service, key, audited)
         const isWhole = !restrictedKeys[key].includes('{')
         const metrics = await fetch(`${service.httpUrl}/metrics`, {
           headers: { authorization: secretOf(key) },

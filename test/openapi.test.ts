@@ -240,7 +240,7 @@ describe('the OpenAPI description and the server', () => {
     service = await startTestService({ DIMENSION: '2', MAX_REQUEST_BYTES: '2000' })
     cluster = await startTestCluster(['a', 'b'])
     channel('fastify.initialization').unsubscribe(collect)
-    keyed = await startTestService({ HTTP_API_KEY: 'http-key-for-tests' })
+    keyed = await startTestService({ HTTP_API_KEY: 'http-key-for-tests', AUDIT: 'all' })
   })
   after(async () => {
     for (const each of [service, keyed, cluster]) await each[Symbol.asyncDispose]()
@@ -426,6 +426,16 @@ describe('the OpenAPI description and the server', () => {
       const conflict = { path: at('/points'), body: { ...point, id: chosenId } }
       await check(httpUrl, 'post', `${base}/points`, 409, conflict)
     }
+  })
+
+  it('agree on what admins do', async () => {
+    const key = 'http-key-for-tests'
+    await check(service.httpUrl, 'get', '/audit', 412)
+    await check(keyed.httpUrl, 'get', '/audit', 401)
+    for (const query of ['', '?limit=1&since=2026-01-01T00:00:00Z&allowed=false']) {
+      await check(keyed.httpUrl, 'get', '/audit', 200, { path: `/audit${query}`, key })
+    }
+    await check(keyed.httpUrl, 'get', '/audit', 400, { path: '/audit?limit=0', key })
   })
 
   it('agree on the cluster API', async () => {

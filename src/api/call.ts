@@ -16,6 +16,7 @@ import type {
   ReadCall,
   StatsOfNodes,
 } from '../points/database.ts'
+import type { Audit } from './audit.ts'
 import type { SlowRequests } from './slow-requests.ts'
 
 export type {
@@ -87,6 +88,8 @@ export interface ApiContext {
   readonly clusterControl?: ClusterControl | undefined
   /** Undefined: slow requests are not kept. */
   readonly slowRequests?: SlowRequests | undefined
+  /** Undefined: calls leave no lines. */
+  readonly audit?: Audit | undefined
   /** The settings in force, for display. */
   readonly settings?: readonly SettingInfo[] | undefined
   /** Runs an operation on another thread; returns undefined for one that runs on this thread. Absent: all do. */
@@ -103,14 +106,16 @@ type Everywhere = Omit<ApiContext, 'database' | 'collections' | 'position'>
  * @param databaseOf called when the operation uses its database: it may refuse that
  */
 export function contextOn(
-  { limits, embeddings, reranker, cluster, clusterControl, slowRequests, settings, elsewhere }: ApiContext,
+  given: ApiContext,
   collections: Collections,
   databaseOf: () => Database,
   position?: number,
 ): ApiContext {
+  const { limits, embeddings, reranker, cluster, clusterControl, slowRequests, audit, settings, elsewhere } =
+    given
   // `database` is not for everyone, so the context cannot be copied as a whole. The type keeps this list complete.
   const everywhere: { [Name in keyof Required<Everywhere>]: Everywhere[Name] } = {
-    ...{ limits, embeddings, reranker, cluster, clusterControl, slowRequests, settings, elsewhere },
+    ...{ limits, embeddings, reranker, cluster, clusterControl, slowRequests, audit, settings, elsewhere },
   }
   return {
     ...everywhere,
@@ -144,6 +149,8 @@ export interface Call extends ReadCall {
   readonly fields: FieldNames
   /** The caller's key; absent where none is needed. */
   readonly key?: ApiKey | undefined
+  /** Returns the caller's address, if it is known. */
+  readonly address?: (() => string | undefined) | undefined
   /** Name or alias of the collection of the call; absent for the default collection. */
   readonly collection?: string | undefined
   /** The value of the header or metadata `idempotency-key`. */

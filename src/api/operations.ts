@@ -2,6 +2,7 @@ import type { Role } from '../base/api-key.ts'
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import type { EvaluatedPoints } from '../base/relevance.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
+import type { AuditPage } from './audit.ts'
 import type { ApiContext, Call } from './call.ts'
 import {
   type ChangeByFilterInput,
@@ -39,6 +40,8 @@ import {
   getCluster,
   getSettings,
   getStats,
+  type ListAuditInput,
+  listAudit,
   listSlowRequests,
   type NodeInput,
   type ReplicasInput,
@@ -107,6 +110,7 @@ export interface OperationTypes {
   GetStats: { input: undefined; output: Stats }
   ListSlowRequests: { input: undefined; output: SlowRequestsAnswer }
   GetSettings: { input: undefined; output: readonly SettingInfo[] }
+  ListAudit: { input: ListAuditInput; output: AuditPage }
   GetCluster: { input: undefined; output: ClusterStatus }
   RemoveNode: { input: NodeInput; output: undefined }
   DrainNode: { input: NodeInput; output: undefined }
@@ -207,6 +211,7 @@ export const operations: { readonly [Name in OperationName]: OperationRow<Name> 
   GetStats: { run: getStats, role: 'read', within: 'collections', concerns: 'points', admission: 'now' },
   ListSlowRequests: { run: listSlowRequests, role: 'read', concerns: 'service', admission: 'now' },
   GetSettings: { run: getSettings, role: 'read', concerns: 'service', admission: 'now' },
+  ListAudit: { run: listAudit, role: 'admin', concerns: 'service', admission: 'now' },
   GetCluster: { run: getCluster, role: 'read', concerns: 'cluster', admission: 'now' },
   RemoveNode: { run: removeNode, role: 'admin', concerns: 'cluster', admission: 'now' },
   DrainNode: { run: drainNode, role: 'admin', concerns: 'cluster', admission: 'now' },

@@ -1,5 +1,11 @@
 import type { Keyring } from '../base/api-key.ts'
-import { type DatabaseError, invalid, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
+import {
+  type DatabaseError,
+  invalid,
+  PartitionsUnavailable,
+  type Reason,
+  toDatabaseError,
+} from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterText } from '../base/filter-key.ts'
 import type { Logger } from '../base/log.ts'
@@ -12,6 +18,7 @@ import {
   positionHeader,
   positionOf,
 } from '../base/request-headers.ts'
+import type { Audit } from './audit.ts'
 import {
   type ApiContext,
   type Call,
@@ -55,8 +62,8 @@ export async function runOperation<Name extends OperationName, Answer>(
   call: Call,
 ): Promise<Answer> {
   const started = performance.now()
-  const seen: Seen = { context: undefined, input: undefined, output: undefined }
-  const { slowRequests, elsewhere } = runner.context
+  const seen: Seen = { context: undefined, name: undefined, input: undefined, output: undefined }
+  const { slowRequests, elsewhere, audit } = runner.context
   const { run: operation, role, concerns, describedBy, ...row }: OperationRow<Name> = operations[name]
   const admission = row.admission ?? role
   const meter = call.key && runner.keys?.meterOf(call.key)
@@ -74,6 +81,7 @@ export async function runOperation<Name extends OperationName, Answer>(
       seen.context = context
       const input = await decode()
       if (describedBy === 'input') seen.input = input
+      if (concerns !== 'points') seen.name = (input as { readonly name?: string } | undefined)?.name
       const output = await ((elsewhere?.(name, input, call) as ReturnType<typeof operation> | undefined) ??
         operation(context, input, call))
       seen.output = output
@@ -85,12 +93,14 @@ export async function runOperation<Name extends OperationName, Answer>(
         : await inContext(runner.context)
     const ms = performance.now() - started
     noteRequest(runner, name, 'ok', ms)
+    if (audit !== undefined) noteAudit(audit, runner.transport, name, call, seen)
     if (slowRequests?.isSlow(ms)) noteSlow(runner, name, call, seen, ms, 'ok')
     return answer
   } catch (thrown) {
     const error = toDatabaseError(thrown)
     const ms = performance.now() - started
     noteRequest(runner, name, error.reason, ms)
+    if (audit !== undefined) noteAudit(audit, runner.transport, name, call, seen, error.reason)
     if (error instanceof PartitionsUnavailable) runner.metrics.unanswered()
     if (slowRequests?.isSlow(ms)) noteSlow(runner, name, call, seen, ms, error.reason)
     logFault(runner, name, error)
@@ -106,9 +116,36 @@ const searches: ReadonlySet<OperationName> = new Set(['SearchPoints', 'SearchPoi
 /** What has been seen of a call so far. */
 interface Seen {
   context: ApiContext | undefined
+  /** Of the collection, the node or the key that the input names. */
+  name: string | undefined
   /** Only where it describes a slow request: the input of an insert is as large as its points. */
   input: unknown
   output: unknown
+}
+
+/** Adds a line to the audit. @param error absent if the call has succeeded */
+function noteAudit(
+  audit: Audit,
+  transport: Transport,
+  operation: OperationName,
+  call: Call,
+  { context, name }: Seen,
+  error?: Reason,
+): void {
+  const { role, concerns } = operations[operation]
+  const isNamed = call.collection !== undefined || concerns === 'points'
+  const ofPoints = context === undefined ? call.collection : collectionNameOf(context, call)
+  audit.note({
+    key: call.key?.name,
+    operation,
+    collection: concerns === 'collections' ? name : isNamed ? ofPoints : undefined,
+    // Otherwise it is any text: perhaps a key that was sent in place of its name.
+    target: concerns === 'collections' || error !== undefined ? undefined : name,
+    error,
+    transport,
+    address: call.address?.(),
+    role,
+  })
 }
 
 /** Keeps a slow request, unless its collection was not found. */

@@ -22,10 +22,17 @@ import {
   whole,
   wholeOrNone,
 } from './arguments.ts'
+import type { AuditOptions } from './audit.ts'
 import type { BackupChoice, BackupOptions } from './backup.ts'
 import { addCluster } from './cluster.ts'
 import { addCollections } from './collections.ts'
-import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
+import {
+  addCollectionOption,
+  addConnectionOptions,
+  addHttpOptions,
+  type ConnectionOptions,
+  keyOrigin,
+} from './connection.ts'
 import type { EvaluateOptions } from './evaluate.ts'
 import type { ExportOptions } from './export.ts'
 import type { ImportOptions } from './import.ts'
@@ -140,6 +147,7 @@ function createProgram(environment: Environment): Command {
       (await import('./doctor.ts')).examineDataDirectory(readConfig(environment, { dataDir }), options),
     )
   addKeys(program, environment)
+  addAudit(program, environment)
   addCluster(program, environment)
   // One screen: every command has the options -h and --help.
   program.configureHelp({
@@ -196,6 +204,23 @@ function addKeys(program: Command, environment: Environment): void {
     .action(async (name: string, options: FileOptions) =>
       (await import('./keys.ts')).revokeKey(name, options, environment),
     )
+}
+
+function addAudit(program: Command, environment: Environment): void {
+  addConnectionOptions(program.command('audit'))
+    .summary('print what callers have done')
+    .description(
+      'print what callers have done, the newest call first; the service needs AUDIT, the key the role admin',
+    )
+    .option('--since <time>', 'from this time on, like 2030-01-01T00:00:00Z', timeOf)
+    .option('--until <time>', 'before this time', timeOf)
+    .option('--key <name>', 'by callers with the key of this name')
+    .option('--operation <name>', 'like PutPoint')
+    .option('--collection <name>', 'on this collection')
+    .option('--refused', 'only calls that were not allowed')
+    .option('--limit <n>', 'the most calls', whole, 100)
+    .option('--json', 'print JSON lines')
+    .action(async (options: AuditOptions) => (await import('./audit.ts')).showAudit(options, environment))
 }
 
 function addFileOption(command: Command): Command {

@@ -7,6 +7,7 @@ import type { Reason } from '../base/errors.ts'
 import type { ContentType, Highlight, HitFigures, Metric, OnConflict, Profile } from '../base/point.ts'
 import type { EvaluatedPoints } from '../base/relevance.ts'
 import type { SettingSource } from '../base/setting-info.ts'
+import type { AccessClient } from './access.ts'
 import type { BulkOptions, CallOptions, InsertOptions } from './calls.ts'
 import type { AttributesInput, AttributesOutput, DateValue, Filter } from './values.ts'
 
@@ -302,7 +303,7 @@ export interface PointsClient {
  * const glosses = client.collection('glosses')
  * await glosses.insert({ vector, payload: { contentType: 'Text', content: 'a gloss' } })
  */
-export interface VectorClient extends PointsClient {
+export interface VectorClient extends PointsClient, AccessClient {
   /**
    * Returns a client for the points of another collection, over the same connection. Sends no request.
    *

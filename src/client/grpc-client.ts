@@ -13,6 +13,7 @@ import { VectorDB } from '../messages/generated/vectordb_pb.js'
 import { Encoded } from '../messages/reader.ts'
 import { idIn, idMessage } from '../messages/values.ts'
 import { encode, type Init } from '../messages/writer.ts'
+import { type AccessCalls, accessOver } from './access-calls.ts'
 import {
   addressesIn,
   boundsIn,
@@ -28,6 +29,7 @@ import {
 } from './calls.ts'
 import type { CollectionInfo, VectorClient } from './client.ts'
 import {
+  auditOf,
   changedOf,
   collectionOf,
   evaluatedOf,
@@ -86,6 +88,7 @@ function clientOver(nodes: Nodes<GrpcNode>, session: Session, options: GrpcClien
     ...pointsOver(pointCalls(grpcCaller(nodes, session, options))),
     collection: (name) => clientOver(nodes, session, { ...options, collection: name }),
     collections: collectionsOver(collectionCalls(grpcCaller(nodes, session, others))),
+    ...accessOver(accessCalls(grpcCaller(nodes, session, others))),
     async close() {
       for (const { client } of nodes.all) client.close()
     },
@@ -211,6 +214,13 @@ function collectionCalls(call: GrpcCaller): CollectionCalls {
         objectOf([...answer.entries('aliases')], (name) => name)
       return call(method.setAliases, request, read, details)
     },
+  }
+}
+
+function accessCalls(call: GrpcCaller): AccessCalls {
+  return {
+    audit: ({ since, until, ...query }, details) =>
+      call(method.listAudit, { ...query, sinceUs: since?.us, untilUs: until?.us }, auditOf, details),
   }
 }
 

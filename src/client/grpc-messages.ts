@@ -1,3 +1,4 @@
+import type { Reason } from '../base/errors.ts'
 import { conflictRules, contentTypes, distanceMetrics, onErrorRules } from '../base/point.ts'
 import type { EvaluatedPoints, Evaluation, MeasuredSetting, Relevance } from '../base/relevance.ts'
 import { atOnce } from '../base/turns.ts'
@@ -9,6 +10,7 @@ import { hitOf as hitIn, profileOf, wordSettingsOf } from '../messages/points.ts
 import type { Encoded } from '../messages/reader.ts'
 import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
 import type { Init } from '../messages/writer.ts'
+import type { AuditPage, AuditRecord } from './access.ts'
 import type {
   Changed,
   CollectionInfo,
@@ -273,6 +275,25 @@ export function collectionOf(message: Encoded<messages.Collection>): CollectionI
 function wordsOf(message: Encoded<messages.WordSettings>): Words {
   const { paths, ...settings } = wordSettingsOf(message)
   return { ...settings, paths: Object.fromEntries(paths.map(({ path, weight }) => [path, weight])) }
+}
+
+export function auditOf(message: Encoded<messages.ListAuditResponse>): AuditPage {
+  const records = Array.from(message.items('records'), (item): AuditRecord => {
+    const { timeUs, error, transport, ...record } = item.read()
+    return {
+      ...present(record),
+      time: new Date(Number(timeUs) / 1000),
+      ...(error !== undefined && { error: error as Reason }),
+      ...(transport !== undefined && { transport: transport as AuditRecord['transport'] }),
+    }
+  })
+  const { nextCursor } = message.read()
+  return { records, ...(nextCursor !== '' && { nextCursor }) }
+}
+
+/** The fields that have a value. */
+function present<Fields extends object>(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields
 }
 
 export function settingsMessage({ words, ...settings }: NewCollection): Init<messages.PutCollectionRequest> {

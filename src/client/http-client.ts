@@ -1,4 +1,7 @@
+import { DateTime } from '../base/attributes.ts'
 import type { Profile } from '../base/point.ts'
+import type { AuditPage } from './access.ts'
+import { type AccessCalls, accessOver } from './access-calls.ts'
 import { type CallDetails, reasonOfStatus, repeatable, tooLarge } from './calls.ts'
 import type {
   Aliases,
@@ -30,7 +33,7 @@ import {
   type PointCalls,
   pointsOver,
 } from './transport.ts'
-import { attributeFromJson, fieldsOf, objectOf } from './values.ts'
+import { attributeFromJson, dateText, fieldsOf, objectOf } from './values.ts'
 
 export interface HttpClientOptions extends HttpServices {
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
@@ -64,6 +67,7 @@ function clientOf(call: HttpCaller, collection: string | undefined): HttpClient 
   return {
     ...pointsOver(pointCalls(call, `${base}/points`)),
     ...inspectionOf(call, base),
+    ...accessOver(accessCalls(call)),
     collection: (name) => clientOf(call, name),
     collections: collectionsOver(collectionCalls(call)),
     async close() {},
@@ -262,6 +266,24 @@ function collectionCalls(call: HttpCaller): CollectionCalls {
         .aliases
     },
   }
+}
+
+function accessCalls(call: HttpCaller): AccessCalls {
+  return {
+    async audit(query, details) {
+      const path = `/audit${queryOf(query)}`
+      const page = renamed((await call('GET', path, undefined, details)).answer) as AuditPage
+      return { ...page, records: page.records.map((each) => ({ ...each, time: new Date(each.time) })) }
+    },
+  }
+}
+
+/** The query of a path with those parameters that are there. */
+function queryOf(parameters: object): string {
+  const entries = Object.entries(parameters).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value instanceof DateTime ? dateText(value) : String(value)]],
+  )
+  return entries.length === 0 ? '' : `?${new URLSearchParams(entries)}`
 }
 
 const root = '/collections'

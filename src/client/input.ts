@@ -479,7 +479,7 @@ function exactIn(value: number, at: string): number {
   return checkNumber(value, at)
 }
 
-function dateIn(value: unknown, at: string): DateTime {
+export function dateIn(value: unknown, at: string): DateTime {
   if (value instanceof Date || value instanceof DateTime) {
     return checkDateTime(microsecondsIn(value as DateValue), at)
   }

@@ -60,6 +60,7 @@ export class EngineCalls {
         this.#context.reranker!.rerank(query, documents, signal),
       chunk: (number: number) => this.#chunk(number),
       closeSnapshot: (number: number) => this.#closeSnapshot(number),
+      audit: (lines: string, lost: number) => this.#context.audit?.add(lines, lost),
       slow: (request: SlowRequest) => this.#context.slowRequests?.add(request),
     }
   }

@@ -1,8 +1,10 @@
+import { Audit } from '../api/audit.ts'
 import type { ApiContext, Call, Collections, Database, Lease } from '../api/call.ts'
 import type { OperationName } from '../api/operations.ts'
 import { type SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Point, SearchResults } from '../base/point.ts'
+import type { AuditLevel } from '../base/setting-info.ts'
 import type { LocalReads } from '../collections/local-reads.ts'
 import type { Embedding, Embeddings } from '../embeddings/embedder.ts'
 import { databaseMethods, type KnownCollection, type RemoteSnapshot } from './engine-calls.ts'
@@ -14,6 +16,7 @@ export interface RemoteSettings {
   readonly limits: ApiContext['limits']
   readonly embeddings: Pick<Embeddings, 'model' | 'maxTextBytes'> | undefined
   readonly canRerank: boolean
+  readonly audit: AuditLevel
   readonly slowQueryMs: number
   readonly slowQueriesKept: number
 }
@@ -28,6 +31,7 @@ export function remoteContext(
   const collections = new RemoteCollections(line, state, reads)
   const database = remoteDatabase(line, reads, undefined, () => state.dimension)
   const { limits, embeddings, canRerank } = settings
+  const audit = settings.audit === 'off' ? undefined : remoteAudit(line, settings.audit)
   return {
     get database() {
       if (!state.isReady) throw new DatabaseError('not_ready', 'the stored points are still loading')
@@ -49,8 +53,26 @@ export function remoteContext(
         }
       : undefined,
     slowRequests: new RemoteSlowRequests(line, settings),
-    elsewhere: (name, input, call) => (hereNames.has(name) ? undefined : run(line, name, input, call)),
+    audit,
+    elsewhere(name, input, call) {
+      if (hereNames.has(name)) return undefined
+      const flushed = name === 'ListAudit' ? audit?.flush() : undefined
+      return flushed === undefined
+        ? run(line, name, input, call)
+        : flushed.then(() => run(line, name, input, call))
+    },
   }
+}
+
+/** Hands lines over as soon as the engine's thread has taken those before. */
+function remoteAudit(line: Line, level: AuditLevel): Audit {
+  return new Audit({
+    level,
+    waitMs: 0,
+    async write(lines, lost) {
+      await line.ask('audit', lines, lost)
+    },
+  })
 }
 
 class RemoteSlowRequests extends SlowRequests {

@@ -281,12 +281,13 @@ function setupOf(
   { config, context, bodies, state, readers }: ServingThreadsOptions,
 ): ThreadSetup {
   const { limits, embeddings, reranker } = context
-  const { slowQueryMs, slowQueriesKept } = config
+  const { audit, slowQueryMs, slowQueriesKept } = config
   const model = embeddings && { model: embeddings.model, maxTextBytes: embeddings.maxTextBytes }
   const settings = {
     limits,
     embeddings: model,
     canRerank: reranker !== undefined,
+    audit,
     slowQueryMs,
     slowQueriesKept,
   }

@@ -49,11 +49,14 @@ const line: Line = new Line({
     askToReconnect: () => transports?.askToReconnect(),
     async close(timeoutMs: number) {
       await transports?.close(timeoutMs)
+      await context.audit?.close()
       await localReads.close()
     },
   },
 })
 port.on('message', (messages: readonly LineMessage[]) => line.receive(messages))
+
+const context = remoteContext(line, new SharedState(state), settings, localReads)
 
 /** If it fails, the engine is asked for the whole search, and that fails as it should. */
 const matching: MatchingCall = async (...query) =>
@@ -70,7 +73,7 @@ async function start(ports: Ports, keys: ServiceKeys): Promise<Ports> {
   })
   transports = await startTransports({
     config,
-    context: remoteContext(line, new SharedState(state), settings, localReads),
+    context,
     budgets,
     metrics,
     logger,

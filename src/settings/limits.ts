@@ -40,6 +40,9 @@ export interface Limits {
   readonly rerankMaxRequests: number
   /** Time that the endpoint has for one search, including retries. */
   readonly rerankTimeoutMs: number
+  /** Size of each file of the audit, and how many of them are kept. */
+  readonly auditFileBytes: number
+  readonly auditFiles: number
   /** Records of at most 1 MiB that a node of a cluster sends to the log at the same time. */
   readonly clusterMaxAppends: number
   /** How long a write is tried while log servers do not answer. */
@@ -66,6 +69,8 @@ export const limits: Limits = Object.freeze({
   embeddingsCacheBytes: 64 * mebibyte,
   rerankMaxRequests: 32,
   rerankTimeoutMs: 10_000,
+  auditFileBytes: 16 * mebibyte,
+  auditFiles: 16,
   clusterMaxAppends: 64,
   // After the death of their leader, the log servers elect another one within a few seconds.
   clusterAppendTimeoutMs: 15_000,

@@ -1,6 +1,6 @@
 import { availableParallelism, hostname } from 'node:os'
 import { dimensionMax } from '../base/point.ts'
-import { type LogLevel, logLevels } from '../base/setting-info.ts'
+import { type AuditLevel, auditLevels, type LogLevel, logLevels } from '../base/setting-info.ts'
 import {
   boolean,
   bytes,
@@ -79,6 +79,11 @@ class AccessSettings {
   readonly apiKeysFile: Row<string | undefined> = text('file', {
     default: undefined,
     doc: 'File with further keys for both transports. Each line has a role (`read`, `write` or `admin`), a name, a key or its hash, and perhaps what the key is restricted to. Other users must not be able to read the file (mode 600 or 640). It is read again within a second of a change. With it, HTTP requires a key, too.',
+  })
+
+  readonly audit: Row<AuditLevel> = oneOf(auditLevels, {
+    default: 'off',
+    doc: 'Which calls leave a line in the files of `DATA_DIR/audit`, who made it and whether it was allowed: `writes` are changes, snapshots, what admins do, and every refused call; `all` are reads, too.',
   })
 
   readonly certsDir: Row<string | undefined> = text('directory', {

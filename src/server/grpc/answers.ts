@@ -1,4 +1,5 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
+import type { AuditPage } from '../../api/audit.ts'
 import type { InsertedBatch, ItemError } from '../../api/insert-points.ts'
 import { type Facets, type FoundPoint, type ListAnswer, pointNotFound } from '../../api/read-points.ts'
 import { hasDetails, type SearchAnswer } from '../../api/search-points.ts'
@@ -166,6 +167,13 @@ export function putCollection({
 
 export function aliases(all: ReadonlyMap<string, string>): Buffer {
   return answer(messages.SetAliasesResponseSchema, { aliases: all })
+}
+
+export function audit({ records, nextCursor }: AuditPage): Buffer {
+  return answer(messages.ListAuditResponseSchema, {
+    records: records.map(({ time, ...record }) => ({ ...record, timeUs: Date.parse(time) * 1000 })),
+    nextCursor,
+  })
 }
 
 export function search(found: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {

@@ -98,7 +98,7 @@ class CallBody implements ReceivedRequest {
     const send = call.sendStatus.bind(call)
     call.sendStatus = (outcome) => {
       if (this.#refusal === undefined) return send(reword(outcome))
-      send(statusOf(this.#refusal))
+      send(reword(statusOf(this.#refusal)))
       this.#stopUpload()
     }
   }

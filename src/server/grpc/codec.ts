@@ -18,6 +18,7 @@ import {
   tooManyJudgements,
 } from '../../api/evaluate-points.ts'
 import type { OnErrorInput } from '../../api/insert-points.ts'
+import type { ListAuditInput } from '../../api/inspect-service.ts'
 import type { GrpcOperationName, OperationTypes } from '../../api/operations.ts'
 import type { SearchInput } from '../../api/search-query.ts'
 import {
@@ -183,6 +184,25 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
       return { set: new Map(message.entries('set')), remove: message.read().remove }
     },
     encode: answers.aliases,
+  },
+  ListAudit: {
+    decode(bytes): ListAuditInput {
+      const { sinceUs, untilUs, key, operation, collection, allowed, limit, cursor } = Encoded.of(
+        messages.ListAuditRequestSchema,
+        bytes,
+      ).read()
+      return {
+        sinceUs: sinceUs === undefined ? undefined : checkDateTime(sinceUs, 'since_us').us,
+        untilUs: untilUs === undefined ? undefined : checkDateTime(untilUs, 'until_us').us,
+        key: key || undefined,
+        operation: operation || undefined,
+        collection: collection || undefined,
+        allowed,
+        limit,
+        cursor: cursor || undefined,
+      }
+    },
+    encode: answers.audit,
   },
 }
 

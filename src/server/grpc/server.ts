@@ -20,13 +20,21 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
+import { type EndedCall, unknownOperation } from '../../api/audit.ts'
 import { type ApiContext, type Call, grpcFields, type RunningServer } from '../../api/call.ts'
 import { refusalOf as refusalOfKey } from '../../api/key-rights.ts'
 import { type GrpcOperationName, type OperationTypes, operations } from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { ApiKey, Keyring, RefusedKeys } from '../../base/api-key.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
-import { DatabaseError, toDatabaseError } from '../../base/errors.ts'
+import {
+  DatabaseError,
+  type Reason,
+  reasonHeader,
+  reasonIn,
+  reasons,
+  toDatabaseError,
+} from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
@@ -255,6 +263,7 @@ function callOf(
     call: {
       fields: grpcFields,
       key: call.request.key,
+      address: () => addressIn(call.getPeer()),
       collection: firstOf(call, 'collection'),
       // Only the metadata that the operation reads: each lookup takes as long as decoding a small request.
       idempotencyKey: operations[name].role === 'write' ? firstOf(call, 'idempotency-key') : undefined,
@@ -304,7 +313,20 @@ function watchCalls(
   return ({ path, requestStream, responseStream }, call) => {
     options.readScheduler.noteWork()
     const isOpen = path.startsWith(healthPrefix)
-    const body = boundBody(call, options, isOperation(path), reword)
+    let hasBegun = false
+    let collection: string | undefined
+    const body = boundBody(call, options, isOperation(path), (given) => {
+      const outcome = reword(given)
+      if (!hasBegun && outcome.code !== status.OK) {
+        auditRefusal(
+          options,
+          path,
+          { key: body.key?.name, collection, address: addressIn(call.getPeer()) },
+          outcome,
+        )
+      }
+      return outcome
+    })
     if (responseStream) streams.add(call)
     return new ServerInterceptingCall(call, {
       start(next) {
@@ -313,16 +335,16 @@ function watchCalls(
         next({
           onReceiveMetadata(metadata, proceed) {
             if (isOpen) return proceed(metadata)
+            collection = metadata.get('collection')[0]?.toString()
             const key = keyIn(metadata.get('authorization'), options.keys)
+            if (!('code' in key)) body.key = key
             const refused = 'code' in key ? key : refusalByRights(key, path)
-            if (refused === undefined) {
-              body.key = key as ApiKey
-              return proceed(metadata)
-            }
+            if (refused === undefined) return proceed(metadata)
             options.refusedKeys.add('grpc', call.getPeer())
             call.sendStatus(refused)
           },
           onReceiveMessage(message: Buffer, proceed) {
+            hasBegun = true
             proceed(body.received(message))
           },
           onCancel() {
@@ -333,6 +355,35 @@ function watchCalls(
       },
     })
   }
+}
+
+/** Adds a line to the audit for a call that was refused before its operation began, or that is of another service. */
+function auditRefusal(
+  { context: { audit } }: GrpcServerOptions,
+  path: string,
+  caller: Pick<EndedCall, 'key' | 'collection' | 'address'>,
+  { code, metadata }: OutgoingStatus,
+): void {
+  if (audit === undefined) return
+  const operation = operationAt(path)
+  const error = reasonIn(metadata?.get(reasonHeader)[0]?.toString()) ?? reasonOfCode(code)
+  if (operation === undefined && error !== 'unauthenticated') return
+  const role = operation === undefined ? 'read' : operations[operation].role
+  audit.note({ ...caller, operation: operation ?? unknownOperation, error, transport: 'grpc', role })
+}
+
+/** The first reason with this code, for a status that names none. */
+function reasonOfCode(code: number): Reason {
+  return (Object.keys(reasons) as Reason[]).find((each) => reasons[each].grpc === code) ?? 'internal'
+}
+
+/** The address in what grpc-js says of a caller, like `[::1]:50010`. */
+function addressIn(peer: string): string {
+  return peer.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
+}
+
+function operationAt(path: string): GrpcOperationName | undefined {
+  return codecNames.find((each) => path === `/${serviceName}/${each}`)
 }
 
 /** Returns the key of a call, or the status that refuses it. */
@@ -349,7 +400,7 @@ function keyIn(values: readonly MetadataValue[], keys: Keyring): ApiKey | Outgoi
 
 /** Methods that are not operations (reflection, and methods that do not exist) need only the role `read`. */
 function refusalByRights(key: ApiKey, path: string): OutgoingStatus | undefined {
-  const name = codecNames.find((each) => path === `/${serviceName}/${each}`)
+  const name = operationAt(path)
   const refusal = name && refusalOfKey(key, name, operations[name])
   return refusal && statusOf(refusal)
 }

@@ -1,6 +1,10 @@
+import type { AuditPage } from '../../api/audit.ts'
 import type { CollectionStats, CollectionTotals, StatsOfNodes } from '../../api/call.ts'
-import type { SlowRequestsAnswer, Stats, TakenSnapshot } from '../../api/inspect-service.ts'
+import type { ListAuditInput, SlowRequestsAnswer, Stats, TakenSnapshot } from '../../api/inspect-service.ts'
 import type { SlowRequest } from '../../api/slow-requests.ts'
+import { shownText } from '../../base/attribute-checks.ts'
+import { parseDateTime } from '../../base/attributes.ts'
+import { invalid } from '../../base/errors.ts'
 import { partitionCount } from '../../base/partitions.ts'
 import { distanceMetrics, type Metric } from '../../base/point.ts'
 import { positionHeader } from '../../base/request-headers.ts'
@@ -20,6 +24,44 @@ export function encodeSlowRequests({ thresholdMs, requests }: SlowRequestsAnswer
 
 export function encodeSettings(settings: readonly SettingInfo[]): string {
   return JSON.stringify({ settings: settings.map(settingJson) })
+}
+
+/**
+ * Reads the parameters of a list of the audit.
+ *
+ * @param parts each a text, or a list if it is repeated
+ */
+export function decodeAuditQuery(parts: object): ListAuditInput {
+  const text = (name: string): string | undefined => {
+    const value = (parts as Readonly<Record<string, unknown>>)[name]
+    if (value === undefined || typeof value === 'string') return value
+    throw invalid(`${name} is there more than once`)
+  }
+  const time = (name: string): number | undefined => {
+    const given = text(name)
+    if (given === undefined) return undefined
+    const us = parseDateTime(given)?.us
+    if (us !== undefined) return us
+    throw invalid(`${name} is ${shownText(given)}, it must be a date like 2030-01-01T00:00:00Z`)
+  }
+  const [limit, allowed] = [text('limit'), text('allowed')]
+  if (allowed !== undefined && !/^(true|false)$/.test(allowed)) {
+    throw invalid(`allowed is ${shownText(allowed)}, it must be true or false`)
+  }
+  return {
+    sinceUs: time('since'),
+    untilUs: time('until'),
+    key: text('key'),
+    operation: text('operation'),
+    collection: text('collection'),
+    allowed: allowed === undefined ? undefined : allowed === 'true',
+    limit: limit === undefined ? undefined : Number(limit || Number.NaN),
+    cursor: text('cursor'),
+  }
+}
+
+export function encodeAudit({ records, nextCursor }: AuditPage): string {
+  return JSON.stringify({ records, next_cursor: nextCursor })
 }
 
 /** Leaves out undefined fields. */

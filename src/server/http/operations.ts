@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { unknownOperation } from '../../api/audit.ts'
 import { type Call, httpFields } from '../../api/call.ts'
 import {
   type OperationName,
@@ -9,7 +10,7 @@ import {
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { Role } from '../../base/api-key.ts'
 import type { ByteHold } from '../../base/budgets.ts'
-import { DatabaseError } from '../../base/errors.ts'
+import { DatabaseError, type Reason } from '../../base/errors.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
 import { type JsonAnswer, leavingOf, sendStream } from './answers.ts'
 import { answerRoom, RequestBody } from './bodies.ts'
@@ -26,7 +27,7 @@ export function addOperations(app: FastifyInstance, options: HttpServerOptions):
       app.route({
         method,
         url,
-        config: { role, within, ...(parameters && { parameters }) },
+        config: { role, within, operation: name, ...(parameters && { parameters }) },
         handler: (request, reply) => answer(runner, name, request, reply),
       })
     }
@@ -72,6 +73,7 @@ async function answer<Name extends OperationName>(
   const room = answerRoom(reply.raw, runner.budgets.answers)
   const { cluster } = runner.context
   let json: JsonAnswer | undefined
+  request.isAudited = true
   try {
     json = await runOperation(runner, name, codec, callOf(request, reply, parts, room))
   } catch (error) {
@@ -86,6 +88,30 @@ async function answer<Name extends OperationName>(
   }
   if (reply.sent) return reply
   return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
+}
+
+/** Adds a line to the audit for a request that was refused before its operation began, or that has none. */
+export function auditRefusal(
+  { context: { audit } }: Pick<HttpServerOptions, 'context'>,
+  { isAudited, routeOptions, params, method, apiKey, ip }: FastifyRequest,
+  error: Reason,
+): void {
+  const { role = 'read', operation } = routeOptions.config
+  if (audit === undefined || isAudited) return
+  // Whoever has a right to call may ask for pages that do not exist.
+  if (operation === undefined && error !== 'unauthenticated' && error !== 'permission_denied') return
+  const { name, collection = name } = (params ?? {}) as PathParts
+  const page = routeOptions.url === undefined ? unknownOperation : `${method} ${routeOptions.url}`
+  audit.note({
+    key: apiKey?.name,
+    operation: operation ?? page,
+    collection:
+      operation !== undefined && operations[operation].concerns === 'cluster' ? undefined : collection,
+    error,
+    transport: 'http',
+    address: ip,
+    role,
+  })
 }
 
 /** Counts a complete answer instead of what it was made of. */
@@ -114,7 +140,7 @@ const noBody = Buffer.alloc(0)
 
 /** Converts a request for the operations. */
 function callOf(
-  { body, headers, query, apiKey }: FastifyRequest,
+  { body, headers, query, apiKey, ip }: FastifyRequest,
   reply: FastifyReply,
   { collection }: PathParts,
   room: ByteHold,
@@ -122,6 +148,7 @@ function callOf(
   const call: Call = {
     fields: httpFields,
     key: apiKey,
+    address: () => ip,
     collection,
     // Node joins repeated headers with a comma, as HTTP specifies.
     idempotencyKey: headers['idempotency-key'] as string | undefined,

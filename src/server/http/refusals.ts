@@ -24,6 +24,7 @@ export function refuseRequests(
   const isHost = createHostCheck({ ...options, hasKeys: keys !== undefined })
   const isOwnPage = createOriginCheck({ ...options, hasKeys: keys !== undefined })
   app.decorateRequest('apiKey', undefined)
+  app.decorateRequest('isAudited', false)
   app.addHook('onRequest', async (request, reply) => {
     connections.begin(request.raw.socket, reply.raw)
     if (closing.aborted) {
@@ -50,11 +51,11 @@ export function refuseRequests(
         'missing or invalid API key: send it as the authorization header',
       )
     }
+    request.apiKey = key
     if (request.is404) throw notRouted(request, reply, offered)
     const { role = 'write', within } = request.routeOptions.config
     const refusal = refusalOf(key, `${request.method} ${shown(pathOf(request))}`, { role, within })
     if (refusal !== undefined) throw refusal
-    request.apiKey = key
   })
   // Not while a body is still arriving: the connection would be reset, and the answer could be lost.
   app.addHook('onSend', (request, reply, _payload, done) => {

@@ -3,6 +3,8 @@ import type { AnswerRoom } from '../../base/budgets.ts'
 import type { JsonAnswer, StreamedAnswer } from './answers.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import {
+  decodeAuditQuery,
+  encodeAudit,
   encodeSettings,
   encodeSlowRequests,
   encodeStats,
@@ -92,6 +94,16 @@ export interface PathParts {
   readonly count?: string
   /** The moment of a snapshot, in the query. */
   readonly since?: string
+}
+
+/** The parameters of a list of the audit, in the query. */
+export interface AuditParts extends PathParts {
+  readonly until?: string
+  readonly key?: string
+  readonly operation?: string
+  readonly allowed?: string
+  readonly limit?: string
+  readonly cursor?: string
 }
 
 /** The prefix of the points' paths for a named collection, as in `/collections/glosses/points/search`. */
@@ -276,6 +288,15 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     headers: noStore,
     decode: nothing,
     encode: encodeSettings,
+  },
+  ListAudit: {
+    method: 'GET',
+    path: '/audit',
+    status: 200,
+    headers: noStore,
+    parameters: ['since', 'until', 'key', 'operation', 'collection', 'allowed', 'limit', 'cursor'],
+    decode: (_body, _notes, parts) => decodeAuditQuery(parts),
+    encode: encodeAudit,
   },
   GetCluster: {
     method: 'GET',

@@ -10,6 +10,7 @@ import {
   fastify,
 } from 'fastify'
 import type { RunningServer } from '../../api/call.ts'
+import type { OperationName } from '../../api/operations.ts'
 import type { ApiKey, Role } from '../../base/api-key.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { isLoopback } from '../../base/runtime.ts'
@@ -18,7 +19,7 @@ import { cutSlowReader, RequestBody, readBody, refuseAndClose } from './bodies.t
 import { answerBelowFramework, Connections, refuseMalformed, socketOptions } from './connections.ts'
 import { errorOfFramework, headOf, otherType, sendError } from './errors.ts'
 import { type FieldNotes, noteIgnored, readStrictHeader, strictHeader } from './ignored-fields.ts'
-import { addOperations } from './operations.ts'
+import { addOperations, auditRefusal } from './operations.ts'
 import { addConsole, addDocs, addPages } from './pages.ts'
 import { allowOrigins, refuseRequests } from './refusals.ts'
 import type { HttpServerOptions } from './server-options.ts'
@@ -56,6 +57,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
     // The framework closes the connection after some errors. Node reads the rest of a body, so it can stay open.
     if (reply.hasHeader('connection')) reply.removeHeader('connection')
     const ours = errorOfFramework(error, options.logger)
+    auditRefusal(options, request, ours.reason)
     const isOver = ours.reason === 'overloaded' || ours.reason === 'shutting_down'
     if (!isOver || request.raw.complete) return sendError(reply, ours)
     reply.hijack()
@@ -156,10 +158,14 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The caller's key. */
     apiKey: ApiKey | undefined
+    /** Whether its operation has begun, which leaves the line in the audit. */
+    isAudited: boolean
   }
   interface FastifyContextConfig {
     /** The role that the route needs; `write` if absent. */
     role?: Role
+    /** The operation of the route. */
+    operation?: OperationName
     /** See `OperationRow`. */
     within?: 'collections' | 'filter' | undefined
     /** The names of its query parameters; none if absent. */

@@ -1,0 +1,301 @@
+import type { Role } from '../base/api-key.ts'
+import { collectionName } from '../base/collection.ts'
+import { cancellation, type Reason } from '../base/errors.ts'
+import type { Transport } from '../base/metrics.ts'
+import type { AuditLevel } from '../base/setting-info.ts'
+
+/**
+ * The audit: a line for each call, with who made it, from where, and whether it was allowed. Never a vector, a payload or
+ * a key. Serving threads hand their lines to the engine's thread, which alone writes files.
+ *
+ *   call ends ─> line, in memory ─> engine's thread ─> file, fsync
+ *                  └ too many wait: lost, and counted
+ */
+
+/** A line, as it is stored and returned. */
+export interface AuditRecord {
+  /** When the call ended. */
+  readonly time: string
+  /** The name of the caller's key; absent if there was no valid one. */
+  readonly key?: string | undefined
+  /** The name of the operation; `Unknown` for calls of no operation. */
+  readonly operation: string
+  readonly collection?: string | undefined
+  /** The key or the node that the call names. */
+  readonly target?: string | undefined
+  /** False if the caller had no right to call. */
+  readonly allowed: boolean
+  /** Why the call failed. */
+  readonly error?: Reason | undefined
+  readonly transport?: Transport | undefined
+  /** The caller's address. */
+  readonly address?: string | undefined
+  /** For further calls of the same second without a valid key, which have no lines: how many there were. */
+  readonly calls?: number | undefined
+  /** Lines that could not be stored before this one. */
+  readonly lost?: number | undefined
+}
+
+/** A call that has ended. */
+export interface EndedCall extends Pick<AuditRecord, 'operation' | 'collection' | 'target' | 'error'> {
+  readonly role: Role
+  readonly key: string | undefined
+  readonly transport: Transport
+  readonly address: string | undefined
+}
+
+/** Where a line begins. */
+export interface AuditPlace {
+  readonly file: number
+  readonly byte: number
+}
+
+interface AuditOptions {
+  readonly level: AuditLevel
+  /** How long lines are collected before they are written together. */
+  readonly waitMs: number
+  /**
+   * Stores lines, or hands them to the thread that does.
+   *
+   * @param lost how many lines there should have been in addition
+   */
+  readonly write: (lines: string, lost: number) => Promise<void>
+  /** Reads what is stored, the newest first; absent where it is not. */
+  readonly read?: (
+    before: AuditPlace | undefined,
+  ) => AsyncIterable<readonly { readonly text: string; readonly place: AuditPlace }[]>
+  /** Called when lines cannot be written, once until they can. */
+  readonly onFault?: (error: unknown) => void
+}
+
+export class Audit {
+  readonly #options: AuditOptions
+  #waiting: string[] = []
+  #waitingLength = 0
+  /** Lines that were lost and are not reported yet. */
+  #untold = 0
+  #lost = 0
+  #timer: NodeJS.Timeout | undefined
+  #writing: Promise<void> | undefined
+  #isFailing = false
+  /** The second in which calls without a valid key are counted, and how many there were of each transport. */
+  #second = 0
+  #strangers: Record<Transport, number> = { grpc: 0, http: 0 }
+
+  constructor(options: AuditOptions) {
+    this.#options = options
+  }
+
+  /** How many lines could not be stored since the start. */
+  get lost(): number {
+    return this.#lost
+  }
+
+  /** Whether the last attempt to write has failed. */
+  get isFailing(): boolean {
+    return this.#isFailing
+  }
+
+  /** Adds a line for a call, unless the setting leaves it out. */
+  note({ role, error, collection, address, ...call }: EndedCall): void {
+    const allowed = error === undefined || !refusals.has(error)
+    if (allowed && role === 'read' && this.#options.level !== 'all') return
+    if (!allowed && call.key === undefined && !this.#isShown(call.transport)) {
+      this.#startTimer(1000)
+      return
+    }
+    this.#addRecord({
+      ...call,
+      // Callers can send any text as a name; only that of a collection can be in the audit.
+      collection: collection !== undefined && collectionName.test(collection) ? collection : undefined,
+      allowed,
+      error,
+      address: address?.replace(/^::ffff:/, ''),
+    })
+  }
+
+  #addRecord(record: Omit<AuditRecord, 'time'>, time = Date.now()): void {
+    this.add(`${JSON.stringify({ time: new Date(time).toISOString(), ...record } satisfies AuditRecord)}\n`)
+  }
+
+  /**
+   * Counts a call without a valid key. Of each second, only the first ones get lines: otherwise somebody without a key
+   * could displace all other lines.
+   */
+  #isShown(transport: Transport): boolean {
+    const second = Math.floor(Date.now() / 1000)
+    if (second !== this.#second) {
+      this.#countStrangers()
+      this.#second = second
+    }
+    this.#strangers[transport] += 1
+    return this.#strangers[transport] <= strangersShown
+  }
+
+  /** Adds lines for the calls without lines of the last second. */
+  #countStrangers(): void {
+    for (const transport of ['grpc', 'http'] as const) {
+      const calls = this.#strangers[transport] - strangersShown
+      this.#strangers[transport] = 0
+      if (calls <= 0) continue
+      const record = {
+        operation: unknownOperation,
+        allowed: false,
+        error: 'unauthenticated',
+        transport,
+        calls,
+      } as const
+      this.#addRecord(record, this.#second * 1000 + 999)
+    }
+  }
+
+  /** Adds complete lines, for example of another thread. @param lost how many more that thread should have had */
+  add(lines: string, lost = 0): void {
+    this.#lose(lost)
+    if (this.#waitingLength + lines.length > waitingMax) this.#lose(lines.split('\n').length - 1)
+    else {
+      this.#waiting.push(lines)
+      this.#waitingLength += lines.length
+    }
+    this.#startTimer(this.#options.waitMs)
+  }
+
+  #lose(lines: number): void {
+    this.#lost += lines
+    this.#untold += lines
+  }
+
+  #startTimer(ms: number): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      void this.#write()
+    }, ms).unref()
+  }
+
+  /** Writes what has been added so far. Also resolves if that fails: then it is tried again later. */
+  async flush(): Promise<void> {
+    await this.#writing
+    await this.#write()
+  }
+
+  /** Writes what there is. Returns how many characters could not be written. */
+  async close(): Promise<number> {
+    this.#countStrangers()
+    await this.flush()
+    clearTimeout(this.#timer)
+    return this.#waitingLength
+  }
+
+  #write(): Promise<void> {
+    this.#writing ??= this.#writeWaiting().finally(() => {
+      this.#writing = undefined
+      const { grpc, http } = this.#strangers
+      if (this.#isFailing || Math.max(grpc, http) > strangersShown) this.#startTimer(1000)
+      else if (this.#waiting.length > 0) this.#startTimer(this.#options.waitMs)
+    })
+    return this.#writing
+  }
+
+  async #writeWaiting(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#second < Math.floor(Date.now() / 1000)) this.#countStrangers()
+    const [lines, lost] = [this.#waiting.join(''), this.#untold]
+    if (lines === '' && lost === 0) return
+    this.#waiting = []
+    this.#waitingLength = 0
+    this.#untold = 0
+    try {
+      await this.#options.write(lines, lost)
+      this.#isFailing = false
+    } catch (error) {
+      this.#waiting.unshift(lines)
+      this.#waitingLength += lines.length
+      this.#untold += lost
+      if (!this.#isFailing) this.#options.onFault?.(error)
+      this.#isFailing = true
+    }
+  }
+
+  /** Returns a page of records, the newest first. */
+  async list({ limit, cursor, ...filter }: AuditQuery, signal: AbortSignal | undefined): Promise<AuditPage> {
+    await this.flush()
+    const records: AuditRecord[] = []
+    let scanned = 0
+    for await (const lines of this.#options.read?.(cursor) ?? []) {
+      if (signal?.aborted) throw cancellation(signal)
+      for (const { text, place } of lines) {
+        scanned += text.length
+        const record = recordIn(text)
+        if (record === undefined) continue
+        const us = Date.parse(record.time) * 1000
+        // Lines of several threads, and of a clock that was set, are nearly in the order of their times.
+        if (us < (filter.sinceUs ?? 0) - disorderUs) return { records, nextCursor: undefined }
+        if (isWanted(record, us, filter)) records.push(record)
+        if (records.length < limit && scanned < scannedMax) continue
+        return { records, nextCursor: `${place.file}-${place.byte}` }
+      }
+    }
+    return { records, nextCursor: undefined }
+  }
+}
+
+/** The errors of callers without the right to call. */
+const refusals: ReadonlySet<Reason> = new Set(['unauthenticated', 'permission_denied', 'misdirected'])
+
+export const unknownOperation = 'Unknown'
+
+/** Calls without a valid key that have lines, of each second, transport and thread. */
+const strangersShown = 10
+/** Characters of lines that wait. Some 20,000 lines: more than a disk that works ever lets wait. */
+const waitingMax = 4 * 1024 * 1024
+/** Characters that are read for a page: it may be incomplete, or even empty, and have a cursor for the next one. */
+const scannedMax = 16 * 1024 * 1024
+const disorderUs = 60e6
+
+/** The line that says how many are missing. */
+export function lostLine(lost: number): string {
+  const record: AuditRecord = { time: new Date().toISOString(), operation: 'Lost', allowed: true, lost }
+  return `${JSON.stringify(record)}\n`
+}
+
+/** undefined for a line that a crash has cut off. */
+function recordIn(text: string): AuditRecord | undefined {
+  try {
+    return JSON.parse(text) as AuditRecord
+  } catch {
+    return undefined
+  }
+}
+
+/** A line about lost lines is part of every answer: they may have been wanted. */
+function isWanted(
+  record: AuditRecord,
+  us: number,
+  { sinceUs = 0, untilUs = Infinity, ...fields }: Filter,
+): boolean {
+  if (us < sinceUs || us >= untilUs) return false
+  if (record.lost !== undefined) return true
+  return filterNames.every((name) => fields[name] === undefined || fields[name] === record[name])
+}
+
+const filterNames = ['key', 'operation', 'collection', 'allowed'] as const
+
+type Filter = Omit<AuditQuery, 'limit' | 'cursor'>
+
+export interface AuditQuery extends Pick<AuditRecord, 'key' | 'collection'> {
+  readonly operation?: string | undefined
+  readonly allowed?: boolean | undefined
+  /** From this time on, in microseconds since 1970. */
+  readonly sinceUs?: number | undefined
+  /** Before this time. */
+  readonly untilUs?: number | undefined
+  readonly limit: number
+  readonly cursor?: AuditPlace | undefined
+}
+
+export interface AuditPage {
+  readonly records: readonly AuditRecord[]
+  /** There may be more. */
+  readonly nextCursor: string | undefined
+}
