@@ -201,8 +201,9 @@ function randomQuery(random: () => number, ids: readonly string[]): SearchQuery 
   const vectors = [new Float32Array(0), randomVector(random, 4, 'continuous'), ids[below(ids.length)]!]
   const text = Array.from({ length: 1 + below(4) }, () => commonWord(random)).join(' ')
   const tenant: Filter = { kind: 'condition', path: 'tenant', test: { op: 'range', bounds: { gte: 1 } } }
-  const filters = [undefined, tenant, matching('houses'), { kind: 'all', of: [tenant, matching('dogs')] }]
-  const filter = filters[below(4)] as Filter | undefined
+  const both: Filter = { kind: 'all', of: [tenant, matching('dogs')] }
+  const filters = [undefined, tenant, matching('houses'), both]
+  const filter = filters[below(4)]
   return {
     vector: vectors[below(3)]!,
     metric: (['Cosine', 'Euclidean', 'Manhattan'] as const)[below(3)]!,
@@ -211,7 +212,12 @@ function randomQuery(random: () => number, ids: readonly string[]): SearchQuery 
     filter,
     ...(filter === tenant && below(2) === 0 && { keyFilter: tenant }),
     include: { distance: true, payload: true, vector: true, version: true, scores: true, highlight: true },
-    words: { text, balance: random(), ...(below(4) === 0 && { weights: [2, 1] }) },
+    words: {
+      text,
+      balance: random(),
+      ...(below(4) === 0 && { weights: [2, 1] }),
+      ...(below(3) === 0 && { population: filters[1 + below(3)] }),
+    },
   }
 }
 

@@ -213,6 +213,14 @@ class Campaign {
         },
       },
       {
+        name: 'search by words that are counted in the points of the key',
+        async call(client: VectorClient) {
+          const query = { words: 'fox lake', limit: 50, filter, include: { scores: true } } as const
+          const { hits } = await client.searchHits({ ...query, statistics: { filter: {} } })
+          return hits.map((hit) => [hit.id, hit.words, hit.score]).sort()
+        },
+      },
+      {
         name: 'search by words and a vector',
         async call(client: VectorClient) {
           const query = { vector, metric, words: 'dog', limit: 50, include: { scores: true } } as const

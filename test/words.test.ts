@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
-import { createHttpClient } from '../src/client/index.ts'
+import { createHttpClient, type Filter } from '../src/client/index.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { Analyzer } from '../src/words/analyzer.ts'
 import { describeBoth } from './support/both-transports.ts'
@@ -87,6 +87,35 @@ describeBoth('searches by words', (transport) => {
       some.hits.map(({ id }) => id),
       ids(reference.search(query, 5, (slot) => slot % 2 === 0)),
     )
+  })
+
+  it('count words in some of the points if asked to', async () => {
+    const { client } = transport
+    const include = { scores: true }
+    const shown = async (filter: Filter): Promise<unknown> => {
+      const { hits } = await client.searchHits({ words: query, limit: 30, statistics: { filter }, include })
+      return hits.map(({ id, words }) => ({ id, words }))
+    }
+    const expected = (isCounted?: (slot: number) => boolean): unknown =>
+      reference
+        .search(query, 30, undefined, isCounted)
+        .map(({ slot, score }) => ({ id: points[slot]!.id, words: score }))
+    assert.notDeepEqual(
+      expected((slot) => slot % 2 === 0),
+      expected(),
+    )
+    for (let repeated = 0; repeated < 2; repeated += 1)
+      assert.deepEqual(
+        await shown({ even: true }),
+        expected((slot) => slot % 2 === 0),
+      )
+    // Some of the words are not in these points.
+    const few = reference.matching('match', 'word3', 1)
+    assert.deepEqual(
+      await shown({ title: { $match: 'word3' } }),
+      expected((slot) => few.includes(slot)),
+    )
+    assert.deepEqual(await shown({ even: 'nowhere' }), expected())
   })
 
   it('filter by words and phrases', async () => {
@@ -184,6 +213,10 @@ describeBoth('searches by words', (transport) => {
         /balance is 1.5, it must be a number/,
       ],
       [{ vector, metric: 'Cosine', limit: 1, balance: 0.5 }, /balance is given, it needs words/],
+      [
+        { vector, metric: 'Cosine', limit: 1, statistics: { filter: { even: true } } },
+        /statistics is given, it needs words/,
+      ],
       [{ words: 'x', limit: 1, maxDistance: 1 }, /max_distance is given, it needs a vector/],
       [{ words: 'x', limit: 1, filter: { other: { $match: 'x' } } }, /needs words at other/],
     ] as const) {

@@ -355,7 +355,11 @@ class KeyedDatabase implements Database {
       throw this.#refused('the profile of a search is about all points of a collection')
     }
     const keyFilter = this.#filter
-    const own = queries.map((query) => ({ ...query, filter: both(keyFilter, query.filter), keyFilter }))
+    const own = queries.map((query) => {
+      const population = query.words?.population
+      const words = population && { ...query.words!, population: both(keyFilter, population) }
+      return { ...query, filter: both(keyFilter, query.filter), keyFilter, ...(words && { words }) }
+    })
     return await this.#all.search(own, call)
   }
 

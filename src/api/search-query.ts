@@ -38,6 +38,12 @@ export interface SearchInput extends ShapeInput {
   readonly words?: string | boolean | undefined
   readonly balance?: number | undefined
   readonly cursor?: string | undefined
+  /** The statistics of the words are of the points that match, which the transport's reader has checked. */
+  readonly statistics?: StatisticsInput | undefined
+}
+
+export interface StatisticsInput {
+  readonly filter?: Filter | undefined
 }
 
 /**
@@ -82,19 +88,21 @@ function hasWordsAlone(input: SearchInput): boolean {
   return hasWords && (vector ?? id ?? text) === undefined && !hasExamples(input)
 }
 
-function asksForWords({ words, balance, cursor, include }: SearchInput): boolean {
+function asksForWords({ words, balance, cursor, statistics, include }: SearchInput): boolean {
   return (
     (words !== undefined && words !== false) ||
     balance !== undefined ||
     cursor !== undefined ||
+    statistics !== undefined ||
     include?.highlight === true
   )
 }
 
 function checkWords(input: SearchInput, limit: number, path: string): Pick<SearchQuery, 'words' | 'cursor'> {
-  const { words, text: same, balance, cursor, include, maxDistance } = input
+  const { words, text: same, balance, cursor, statistics, include, maxDistance } = input
   if (words === undefined || words === false) {
-    const field = balance === undefined ? (cursor === undefined ? 'include.highlight' : 'cursor') : 'balance'
+    const given = Object.entries({ balance, cursor, statistics }).find(([, value]) => value !== undefined)
+    const field = given?.[0] ?? 'include.highlight'
     throw invalid(`${path}${field} is given, it needs ${path}words`)
   }
   if (words === true && same === undefined) throw invalid(`${path}words is true, it needs ${path}text`)
@@ -106,6 +114,10 @@ function checkWords(input: SearchInput, limit: number, path: string): Pick<Searc
   if (cursor !== undefined && limit > pinnedHitsMax) {
     throw invalid(`${path}limit is ${limit}, with ${path}cursor it must be at most ${pinnedHitsMax}`)
   }
+  const population = statistics?.filter
+  if (statistics !== undefined && population === undefined) {
+    throw invalid(`${path}statistics.filter is missing`)
+  }
   if (hasWordsAlone(input)) {
     for (const [field, isGiven] of [
       ['balance', balance !== undefined],
@@ -114,10 +126,10 @@ function checkWords(input: SearchInput, limit: number, path: string): Pick<Searc
     ] as const) {
       if (isGiven) throw invalid(`${path}${field} is given, it needs a vector beside ${path}words`)
     }
-    return { words: { text, balance: 0 }, cursor }
+    return { words: { text, balance: 0, population }, cursor }
   }
   const share = balance === undefined ? 0.5 : checkBetween(balance, `${path}balance`, 0, 1)
-  return { words: { text, balance: share }, cursor }
+  return { words: { text, balance: share, population }, cursor }
 }
 
 /** Its words are looked up one by one. */

@@ -120,6 +120,10 @@ function addReading(server: McpServer, client: VectorClient): void {
         id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
         words: z.string().optional().describe('words to find, alone or together with one of the above'),
         balance: z.number().min(0).max(1).optional().describe('what the vector counts beside the words'),
+        statistics: z
+          .object({ filter: z.record(z.string(), z.unknown()) })
+          .optional()
+          .describe('counts how often words occur in the points that match only'),
         like: z
           .array(z.uuid())
           .optional()
@@ -150,7 +154,7 @@ function addReading(server: McpServer, client: VectorClient): void {
     },
     ({ collection, text, vector, id, words, like, max_distance: maxDistance, ...more }) =>
       answer(async () => {
-        const { filter, boost, group_by: groupBy, ...same } = more
+        const { filter, boost, statistics, group_by: groupBy, ...same } = more
         const hasVector = (text ?? vector ?? id ?? like) !== undefined
         const include = {
           distance: hasVector,
@@ -159,7 +163,8 @@ function addReading(server: McpServer, client: VectorClient): void {
         }
         const near = { text, vector, id, like, words, maxDistance }
         const boosts = boost?.map((each) => boostOf(describedIn(each) as object))
-        const shape = { boost: boosts, groupBy, filter: filterOf(filter), include }
+        const counted = statistics && { filter: filterOf(statistics.filter)! }
+        const shape = { boost: boosts, groupBy, filter: filterOf(filter), statistics: counted, include }
         const { hits, groups } = await pointsOf(client, collection).searchHits({ ...near, ...same, ...shape })
         if (groups === undefined) return linesOf(hits.map(lineOf))
         const shown = groups.map(({ value, hits: members }) => [

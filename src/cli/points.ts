@@ -227,7 +227,11 @@ function versionCondition(version: number | undefined): Precondition | undefined
 }
 
 export function filterIn({ filter }: { readonly filter?: string }): Filter | undefined {
-  return filter === undefined ? undefined : (attributeFromJson(objectIn(filter, '--filter')) as Filter)
+  return filter === undefined ? undefined : filterOfText(filter, '--filter')
+}
+
+function filterOfText(json: string, option: string): Filter {
+  return attributeFromJson(objectIn(json, option)) as Filter
 }
 
 /** Reads boosts, each an object in the JSON of HTTP. */
@@ -358,6 +362,7 @@ export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly text?: string
   readonly words?: string
   readonly balance?: number
+  readonly statistics?: string
   readonly boost?: readonly string[]
   readonly unlike?: readonly string[]
   readonly diversity?: number
@@ -379,6 +384,9 @@ export interface QueryOptions extends ConnectionOptions, ReaderOptions {
 export async function query(options: QueryOptions, environment: Environment): Promise<void> {
   checkSources(options)
   const filter = filterIn(options)
+  const { statistics: population } = options
+  const statistics =
+    population === undefined ? undefined : { filter: filterOfText(population, '--statistics') }
   await withClient(options, environment, async (client) => {
     const { metric, limit, ef, exact, maxDistance, words, balance, profile = false, rerank } = options
     const near = await nearOf(options, client)
@@ -388,7 +396,20 @@ export async function query(options: QueryOptions, environment: Environment): Pr
       ...((words ?? options.boost ?? rerank) !== undefined && { scores: true }),
     }
     const shape = shapeOf(options)
-    const asked = { ...near, metric, limit, words, balance, ef, filter, exact, maxDistance, include, profile }
+    const asked = {
+      ...near,
+      metric,
+      limit,
+      words,
+      balance,
+      statistics,
+      ef,
+      filter,
+      exact,
+      maxDistance,
+      include,
+      profile,
+    }
     const answer = await client.searchHits({ ...asked, ...shape })
     if (answer.hits.length === 0) console.error(nothingFound(options, environment))
     let rank = 0

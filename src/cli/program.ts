@@ -345,6 +345,7 @@ function addQuery(program: Command, environment: Environment): void {
     .option('--text <text>', 'a text that the service embeds, if it has embeddings')
     .option('--words <text>', 'rank by these words: alone, or together with one of the above')
     .option('--balance <x>', 'what the vector counts beside the words, 0 to 1 (default: 0.5)', finite)
+    .option('--statistics <json>', 'count how often words occur in the points that match this filter only')
   addRowOptions(command)
     .addOption(
       new Option('--metric <name>', 'how distance is measured')

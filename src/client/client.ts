@@ -90,6 +90,8 @@ export interface Query {
   readonly balance?: number | undefined
   /** Empty for the first of several pages of a search by words, then the `nextCursor` of the page before. */
   readonly cursor?: string | undefined
+  /** Counts how often words occur in the points that match, in place of all. */
+  readonly statistics?: { readonly filter: Filter } | undefined
   /** What raises scores, or with a negative weight lowers them. */
   readonly boost?: readonly Boost[] | undefined
   /** Ids of points to search near, together with the vector if there is one; and not near those of `unlike`. */

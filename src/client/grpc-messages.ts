@@ -96,6 +96,7 @@ export function queryMessage(query: CheckedQuery, path = ''): Init<messages.Sear
     wordsOfText: words === true || undefined,
     balance,
     cursor,
+    statistics: query.statistics && filterMessage(query.statistics.filter, `${path}statistics.filter`),
     boost: boost.map(({ weight, ...each }, index) => ({
       weight,
       ...('recent' in each

@@ -178,6 +178,7 @@ const jsonOf: Readonly<Record<string, (value: never) => unknown>> = {
   hnsw: fieldsJson,
   groupBy: fieldsJson,
   recent: fieldsJson,
+  statistics: fieldsJson,
   boost: (boosts: readonly object[]) => boosts.map(fieldsJson),
 }
 

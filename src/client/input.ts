@@ -152,7 +152,7 @@ export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery>
     query,
     [
       ...(['vector', 'id', 'text', 'metric', 'limit', 'ef', 'filter', 'exact', 'maxDistance'] as const),
-      ...(['include', 'profile', 'words', 'balance', 'cursor'] as const),
+      ...(['include', 'profile', 'words', 'balance', 'cursor', 'statistics'] as const),
       ...shapeFields,
     ],
     place(path, 'the query'),
@@ -180,8 +180,16 @@ export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery>
       : { words: fields.words === true || textIn(fields.words, `${path}words`) }),
     ...(fields.balance === undefined ? {} : { balance: finiteIn(fields.balance, `${path}balance`) }),
     ...(fields.cursor === undefined ? {} : { cursor: textIn(fields.cursor, `${path}cursor`) }),
+    ...(fields.statistics === undefined
+      ? {}
+      : { statistics: statisticsIn(fields.statistics, `${path}statistics`) }),
     ...shapeIn(fields, path),
   }
+}
+
+function statisticsIn(statistics: unknown, at: string): NonNullable<Query['statistics']> {
+  const { filter } = fieldsOf(statistics, ['filter'], at)
+  return { filter: filterIn(filter, `${at}.filter`) }
 }
 
 const shapeFields = ['boost', 'like', 'unlike', 'diversity', 'groupBy', 'rerank', 'onError'] as const

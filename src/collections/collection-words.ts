@@ -5,7 +5,7 @@ import { contentPath, type WordSettings } from '../base/collection.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import type { Highlight, Payload, WordCounts, WordQuery } from '../base/point.ts'
+import type { Highlight, Payload, WordCounts, WordQuery, WordStatistics } from '../base/point.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/vector-index.ts'
 import { WordFiles } from '../words/word-files.ts'
@@ -291,11 +291,22 @@ export class CollectionWords implements MemoryUser {
   }
 
   /** Counts the points of some partitions, as of the last step. */
-  *counts(terms: readonly string[], partitions: PartitionSet): Generator<void, WordCounts> {
+  counts(terms: readonly string[], partitions: PartitionSet): Generator<void, WordCounts> {
     const { points } = this.#options
     const key = Buffer.from(partitions.bytes).toString('latin1')
-    return yield* this.index().index.countWithin(terms, key, (slot) =>
-      partitions.has(points.partitionOf(slot)),
+    return this.index().index.countWithin(terms, key, (slot) => partitions.has(points.partitionOf(slot)))
+  }
+
+  wanted(text: string, languages?: readonly number[]): WordStatistics['wanted'] {
+    return this.index().index.wanted(text, languages)
+  }
+
+  /** Counts the points of a bitmap. @param key names what it is of: the same key, the same points */
+  countsWithin(terms: readonly string[], key: string, { words }: SlotBitmap): Generator<void, WordCounts> {
+    return this.index().index.countWithin(
+      terms,
+      key,
+      (slot) => ((words[slot >> 5]! >>> (slot & 31)) & 1) === 1,
     )
   }
 

@@ -492,11 +492,20 @@ export class Collection implements Database, AsyncDisposable {
     })
   }
 
-  /** Counts the words of the points in some partitions, on a node of a cluster. */
-  async wordCounts(terms: readonly string[], partitions: PartitionSet): Promise<WordCounts> {
+  /**
+   * Counts the words of the points in some partitions, on a node of a cluster.
+   *
+   * @param filter that they have to match
+   */
+  async wordCounts(
+    terms: readonly string[],
+    partitions: PartitionSet,
+    filter: Filter | undefined,
+  ): Promise<WordCounts> {
     return await this.#reads.run(async () => {
       await this.livePoints.words.ready()
       await this.livePoints.expirations.hideDue()
+      if (filter !== undefined) return await this.#search.wordCounts(terms, within(partitions, filter))
       return await inTurns(this.livePoints.words.counts(terms, partitions))
     })
   }

@@ -1,7 +1,8 @@
 import { type BudgetShare, SharedBudget, type SharedBudgetOptions } from '../base/budgets.ts'
 import { cancellation, DatabaseError, wrongDimension } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
 import { joinResults } from '../base/join-results.ts'
-import type { SearchQuery, SearchResults } from '../base/point.ts'
+import type { SearchQuery, SearchResults, WordCounts } from '../base/point.ts'
 import { atOnce, inTurns, Turn } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import type { ReadCall } from '../points/database.ts'
@@ -69,6 +70,11 @@ export class CollectionSearch {
     } finally {
       results.release(held)
     }
+  }
+
+  /** See `WordSearch.counts`. */
+  wordCounts(terms: readonly string[], filter: Filter): Promise<WordCounts> {
+    return this.#words.counts(terms, filter)
   }
 
   /** See `WordSearch.legs`. */

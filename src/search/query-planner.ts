@@ -1,6 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type { Highlight, Payload, SearchQuery, WordQuery } from '../base/point.ts'
+import type { Highlight, Payload, SearchQuery, WordCounts, WordQuery, WordStatistics } from '../base/point.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { IdTable } from '../points/id-table.ts'
@@ -133,6 +133,10 @@ export interface SearchedWords {
   /** Returns the scores of the points in some slots; 0 where no word is. */
   scores(words: WordQuery, slots: Uint32Array): Float64Array
   highlights(text: string, payload: Payload): readonly Highlight[]
+  /** Returns the terms of a text, each with its weight. @param languages the number of points by language */
+  wanted(text: string, languages?: readonly number[]): WordStatistics['wanted']
+  /** Counts the points of a bitmap. @param key names what it is of: the same key, the same points */
+  countsWithin(terms: readonly string[], key: string, slots: MatchingSlots): Generator<void, WordCounts>
 }
 
 interface WordHit {

@@ -3,14 +3,14 @@ import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
-import type { HitDetails, SearchResults } from '../base/point.ts'
+import type { HitDetails, SearchResults, WordCounts, WordStatistics } from '../base/point.ts'
 import { type Include, nearness, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { TouchedSlots } from './one-moment.ts'
 import { type Pinned, type PinnedPages, pinnedHits } from './pinned-pages.ts'
-import type { MatchingSlots, QueryPlanner, Run, SearchedPoints } from './query-planner.ts'
+import type { MatchingSlots, QueryPlanner, Run, SearchedPoints, SearchedWords } from './query-planner.ts'
 import { SearchAnswers } from './search-answers.ts'
 import { fused, inUnits, isHybrid, type Leg, type Legs, legSizeOf, type Scored } from './word-legs.ts'
 
@@ -90,8 +90,9 @@ export class WordSearch {
     if (cursor !== undefined && cursor !== '') {
       return await this.#page(query, this.#options.pages.find(cursor, owner), room)
     }
+    const asked = await this.#withStatistics(query)
     for (let attempt = 1; ; attempt += 1) {
-      const scored = await this.#scored(query, owner, attempt >= attemptsMax, signal)
+      const scored = await this.#scored(asked, owner, attempt >= attemptsMax, signal)
       if (scored === undefined) continue
       if (scored.pinned !== undefined) return await this.#page(query, scored.pinned, room)
       const { candidates, position } = scored
@@ -99,6 +100,25 @@ export class WordSearch {
       const results = await this.#answer(query, candidates.slice(0, query.limit), position, room, isLast)
       if (results !== undefined) return results
     }
+  }
+
+  /** Counts what a query wants counted in other points than all. If none of them has words, all points count. */
+  async #withStatistics(query: SearchQuery): Promise<SearchQuery> {
+    const { text, population } = query.words!
+    if (population === undefined) return query
+    const statistics = await statisticsOf(this.#points.words!, text, (terms) =>
+      this.counts(terms, population),
+    )
+    return statistics.documents === 0 ? query : { ...query, words: { ...query.words!, statistics } }
+  }
+
+  /** Counts the words of the points that match. */
+  async counts(terms: readonly string[], filter: Filter): Promise<WordCounts> {
+    const { attributes, words } = this.#points
+    const slots = await inTurns(attributes.matching(filter))
+    // A change of any point can be one of what matches.
+    const key = `${await inTurns(filterKey(filter))} ${slots.position ?? attributes.journal.position}`
+    return await inTurns(words!.countsWithin(terms, key, slots))
   }
 
   /**
@@ -358,6 +378,24 @@ export class WordSearch {
   }
 }
 
+/** Returns the statistics of some points, and the terms of a text, which depend on their languages. */
+export async function statisticsOf(
+  words: Pick<SearchedWords, 'wanted'>,
+  text: string,
+  count: (terms: readonly string[]) => Promise<WordCounts>,
+): Promise<WordStatistics> {
+  let wanted = words.wanted(text)
+  for (let attempt = 1; ; attempt += 1) {
+    const asked = wanted.map(([term]) => term)
+    const counts = await count(asked)
+    wanted = words.wanted(text, counts.languages)
+    const known = new Map(asked.map((term, at) => [term, counts.terms[at]!]))
+    if (attempt < countsMax && wanted.some(([term]) => !known.has(term))) continue
+    wanted = wanted.filter(([term]) => known.has(term))
+    return { ...counts, wanted, terms: wanted.map(([term]) => known.get(term)!) }
+  }
+}
+
 /** What the legs find on a node of a cluster. */
 export interface NodeLegs extends Legs {
   /** 16 bytes for each that was found. */
@@ -369,3 +407,5 @@ const noVector = new Float32Array(0)
 /** The last attempt runs in one turn. */
 const attemptsMax = 3
 const pageAttemptsMax = 5
+/** Languages decide which terms are counted: the first time can be with those of other points. */
+const countsMax = 3

@@ -487,7 +487,8 @@ export class WordIndex {
     const sizes = statistics ?? this.statistics
     const found = words.flatMap(([term, inQuery], index) => {
       const ofTerm = statistics?.terms[index] ?? this.termStatistics(term)
-      if (ofTerm.documents === 0) return []
+      // Of given statistics, which can be those of other points, the terms are given, too.
+      if (statistics === undefined && ofTerm.documents === 0) return []
       return [{ term, weight: termWeight(inQuery, ofTerm, sizes, this.parameters) }]
     })
     const raised = raisedWeights(found.map(({ weight }) => weight))

@@ -40,8 +40,14 @@ export class BruteForceWords {
     this.#points.delete(slot)
   }
 
-  search(text: string, k: number, matches: (slot: number) => boolean = () => true): Hit[] {
-    return [...this.#scores(text)]
+  /** @param isCounted whether the statistics are of a point; absent: of all */
+  search(
+    text: string,
+    k: number,
+    matches: (slot: number) => boolean = () => true,
+    isCounted?: (slot: number) => boolean,
+  ): Hit[] {
+    return [...this.#scores(text, isCounted)]
       .filter(([{ slot }, score]) => score > 0 && matches(slot))
       .map(([{ slot, sequence }, score]) => ({ slot, sequence, score }))
       .sort((a, b) => b.score - a.score || a.sequence - b.sequence)
@@ -81,13 +87,14 @@ export class BruteForceWords {
     return [...this.#scores(text)].find(([point]) => point.slot === slot)?.[1] ?? 0
   }
 
-  #scores(text: string): Map<Point, number> {
-    const points = [...this.#points.values()]
+  #scores(text: string, isCounted?: (slot: number) => boolean): Map<Point, number> {
+    const all = [...this.#points.values()]
+    const points = isCounted === undefined ? all : all.filter(({ slot }) => isCounted(slot))
     const languages = new Array<number>(noLanguage + 1).fill(0)
     for (const { language } of points) languages[language]! += 1
     const found = [...this.#analyzer.queryTerms(text, languages)]
+      .filter(([term]) => isCounted !== undefined || points.some((point) => has(point, term)))
       .map(([term, inQuery]) => ({ term, weight: inQuery * this.#weight(term, points) }))
-      .filter(({ weight }) => weight > 0)
     const greatest = Math.max(0, ...found.map(({ weight }) => weight))
     const terms = found.map(({ term, weight }) => ({ term, weight: Math.max(weight, greatest * 1e-6) }))
     const total = terms.reduce((sum, { weight }) => sum + weight, 0)
@@ -97,7 +104,7 @@ export class BruteForceWords {
     )
     const slope = (this.#k1 * this.#b * points.length) / sumProduct(this.#weights, allLengths)
     return new Map(
-      points.map((point) => {
+      all.map((point) => {
         const length = Math.fround(sumProduct(this.#weights, point.lengths))
         let score = 0
         for (const { term, weight } of terms) {
@@ -112,10 +119,9 @@ export class BruteForceWords {
     )
   }
 
-  /** idf x burstiness x (k1 + 1); 0 if no point has the term. */
+  /** idf x burstiness x (k1 + 1) */
   #weight(term: string, points: readonly Point[]): number {
-    const having = points.filter(({ counts }) => counts.some((ofPath) => ofPath.has(term)))
-    if (having.length === 0) return 0
+    const having = points.filter((point) => has(point, term))
     const occurrences = having.reduce(
       (sum, { counts }) => counts.reduce((all, ofPath) => all + (ofPath.get(term) ?? 0), sum),
       0,
@@ -123,6 +129,7 @@ export class BruteForceWords {
     const idf = Math.log(1 + (points.length - having.length + 0.5) / (having.length + 0.5))
     const expected = -Math.expm1(-occurrences / points.length)
     const residual = Math.min(1, Math.max(0, Math.log2((points.length / having.length) * expected)))
+    if (having.length === 0) return idf * (this.#k1 + 1)
     const burstiness = 1 - 0.95 * Math.cbrt(having.length / points.length) * (1 - residual)
     return idf * burstiness * (this.#k1 + 1)
   }
@@ -148,6 +155,10 @@ interface Hit {
   readonly slot: number
   readonly sequence: number
   readonly score: number
+}
+
+function has({ counts }: Point, term: string): boolean {
+  return counts.some((ofPath) => ofPath.has(term))
 }
 
 function sumProduct(a: readonly number[], b: readonly number[]): number {

@@ -45,6 +45,9 @@ def test_words_find_points_alone_and_with_a_vector(client: Vicinal) -> None:
         assert shown.hits[0].highlight == [Highlight("content", ["", "rye", " flour for bread"])]
         assert texts.count(F("content").matches("bread rye")) == 1
         assert texts.count(F("content").has_phrase("bread rye")) == 0
+        rare = texts.search(words="bread", statistics=F("content").matches("rye"), include=Include(scores=True))
+        assert rare.ids == [bread, flour]
+        assert rare.hits[0].words != found.hits[0].words
         page = texts.search(words="bread", limit=1, cursor="")
         assert page.ids == [bread]
         assert page.next_cursor is not None

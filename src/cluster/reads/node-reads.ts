@@ -29,15 +29,21 @@ export interface ReadCollection
   readonly replica: { numberAfter(position: number): number }
   expiryOf(id: string): number | undefined
   planByFilter(request: ChangeByFilter): Promise<NodePlan>
-  wordCounts(terms: readonly string[], partitions: PartitionSet): Promise<WordCounts>
+  wordCounts(
+    terms: readonly string[],
+    partitions: PartitionSet,
+    filter: Filter | undefined,
+  ): Promise<WordCounts>
   wordLegs(query: SearchQuery, without: string | undefined, signal?: AbortSignal): Promise<NodeLegs>
   readonly pages: PinnedPages
-  readonly livePoints: { readonly words: Pick<CollectionWords, 'index' | 'ready' | 'highlights'> }
+  readonly livePoints: { readonly words: Pick<CollectionWords, 'index' | 'ready' | 'wanted' | 'highlights'> }
 }
 
 /** How often these terms occur. */
 export interface TermsAsked {
   readonly terms: readonly string[]
+  /** That the counted points have to match. */
+  readonly filter: Filter | undefined
   /** The words that the collection declares, as JSON. */
   readonly declared: string
 }
@@ -134,10 +140,10 @@ export class NodeReads {
   }
 
   /** Counts the words of the given partitions. */
-  async wordCounts({ terms, declared }: TermsAsked, _call: ReadCall): Promise<WordCounts> {
+  async wordCounts({ terms, filter, declared }: TermsAsked, _call: ReadCall): Promise<WordCounts> {
     await this.#moveClock()
     checkDeclared(this.#collection.livePoints.words.index().settings, declared)
-    return this.#whole(await this.#collection.wordCounts(terms, this.#partitions))
+    return this.#whole(await this.#collection.wordCounts(terms, this.#partitions, filter))
   }
 
   /** Searches all points that the node holds, as `search` does. */

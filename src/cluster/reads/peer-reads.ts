@@ -100,8 +100,9 @@ export class PeerReads {
     return await inTurns(planOf(partOf(answer, 'plan')))
   }
 
-  async wordCounts({ terms, declared }: TermsAsked, call: ReadCall): Promise<WordCounts> {
-    const { answer } = await this.#ask({ case: 'words', value: { terms, declared } }, call)
+  async wordCounts({ terms, filter, declared }: TermsAsked, call: ReadCall): Promise<WordCounts> {
+    const value = { terms, filter: filter && filterMessage(filter), declared }
+    const { answer } = await this.#ask({ case: 'words', value }, call)
     return countsOf(partOf(answer, 'words'))
   }
 
@@ -202,7 +203,9 @@ async function answer(
       return undefined
     }
     case 'words': {
-      const value = countsMessage(await reads.wordCounts(ask.value.read(), call))
+      const { filter: matching, ...asked } = ask.value.read()
+      const filter = matching && (await inTurns(filterOf(matching)))
+      const value = countsMessage(await reads.wordCounts({ ...asked, filter }, call))
       writer.write(ReadAnswerSchema, { answer: { case: 'words', value } })
       return undefined
     }

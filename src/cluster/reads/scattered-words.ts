@@ -11,6 +11,7 @@ import {
   type SearchResults,
   type VectorQuery,
   type WordCounts,
+  type WordQuery,
   type WordStatistics,
 } from '../../base/point.ts'
 import { inTurns } from '../../base/turns.ts'
@@ -25,7 +26,7 @@ import {
   legSizeOf,
   type Scored,
 } from '../../search/word-legs.ts'
-import type { NodeLegs } from '../../search/word-search.ts'
+import { type NodeLegs, statisticsOf } from '../../search/word-search.ts'
 import type { LegsAsked, ReadCollection, TermsAsked } from './node-reads.ts'
 
 /** What a search needs from the reads of a collection that is on several nodes: see `ScatteredReads`. */
@@ -73,7 +74,7 @@ export class ScatteredWords {
     const { cursor, keyFilter, filter, limit } = query
     const owner = keyFilter === undefined ? '' : await inTurns(filterKey(keyFilter))
     if (cursor !== undefined && cursor !== '') return await this.#page(query, pages.find(cursor, owner), call)
-    const statistics = await this.#statistics(query.words!.text, call)
+    const statistics = await this.#statistics(query.words!, call)
     const candidates = await this.#ranked(query, statistics, call)
     if (cursor !== undefined) {
       const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), ({ id }, target, at) =>
@@ -88,23 +89,25 @@ export class ScatteredWords {
     return answerOf(query, shown, details)
   }
 
-  /** Returns the statistics of all points, and the terms of a text, which depend on their languages. */
-  async #statistics(text: string, call: ReadCall): Promise<WordStatistics> {
-    const { index, settings } = this.#local.livePoints.words.index()
-    const declared = JSON.stringify(settings)
-    let wanted = index.wanted(text)
-    for (let attempt = 1; ; attempt += 1) {
-      const asked = wanted.map(([term]) => term)
-      const counted = await this.#reads.gatherAll('words', call, (each, part) =>
-        each.wordCounts({ terms: asked, declared }, part),
-      )
-      const counts = sumOf(counted, asked.length)
-      wanted = index.wanted(text, counts.languages)
-      const known = new Map(asked.map((term, at) => [term, counts.terms[at]!]))
-      const isLast = attempt === countsMax
-      if (!isLast && wanted.some(([term]) => !known.has(term))) continue
-      wanted = wanted.filter(([term]) => known.has(term))
-      return { ...counts, wanted, terms: wanted.map(([term]) => known.get(term)!) }
+  /** Returns the statistics of all points, or of those that a query wants counted, unless these have no words. */
+  async #statistics({ text, population }: WordQuery, call: ReadCall): Promise<WordStatistics> {
+    const { words } = this.#local.livePoints
+    const declared = JSON.stringify(words.index().settings)
+    const statisticsAmong = (filter: Filter | undefined): Promise<WordStatistics> =>
+      statisticsOf(words, text, async (terms) => {
+        const counted = await this.#reads.gatherAll('words', call, (each, part) =>
+          each.wordCounts({ terms, filter, declared }, part),
+        )
+        return sumOf(counted, terms.length)
+      })
+    const some = population && (await statisticsAmong(population))
+    if (some !== undefined && some.documents > 0) return some
+    const all = await statisticsAmong(undefined)
+    const isUsed = all.terms.map(({ documents }) => documents > 0)
+    return {
+      ...all,
+      wanted: all.wanted.filter((_, at) => isUsed[at]),
+      terms: all.terms.filter((_, at) => isUsed[at]),
     }
   }
 
@@ -152,7 +155,7 @@ export class ScatteredWords {
     }
     const { languages } =
       query.include?.highlight === true
-        ? await this.#statistics(query.words!.text, call)
+        ? await this.#statistics(query.words!, call)
         : { languages: undefined }
     const { shown, details, looked } = await this.#read(query, query.keyFilter, candidates, languages, call)
     const at = offset + looked
@@ -293,6 +296,4 @@ function joined(
 }
 
 const nothing: Include = { distance: false, payload: false, vector: false, version: false }
-/** Languages decide which terms are asked for: the first question can be with those of one node. */
-const countsMax = 3
 const idsPerRead = 1000

@@ -287,6 +287,7 @@ function queryIn(
   const { queryVector, similarity, limit, ef, nearId, include, filter, exact, maxDistance, profile, text } =
     message.read()
   const { words, wordsOfText, balance, cursor, diversity, groupBy, rerank, onError } = message.read()
+  const { statistics } = message.read()
   // Before the vector is read, which can move it within the message.
   const boosts = Array.from(message.items('boost'))
   const [like, unlike] = [examplesIn(message, 'like', index), examplesIn(message, 'unlike', index)]
@@ -311,7 +312,7 @@ function queryIn(
     rerank,
     onError: onError || undefined,
   }
-  if (filter === undefined && boosts.length === 0) return query
+  if (filter === undefined && statistics === undefined && boosts.length === 0) return query
   const path = pathOf('queries', index)
   if (boosts.length > boostsMax) throw tooManyBoosts(`${path}boost`)
   return function* () {
@@ -320,6 +321,7 @@ function queryIn(
     return {
       ...query,
       ...(filter && { filter: yield* filterIn(filter, `${path}filter`) }),
+      ...(statistics && { statistics: { filter: yield* filterIn(statistics, `${path}statistics`) } }),
       ...(boost.length > 0 && { boost }),
     }
   }

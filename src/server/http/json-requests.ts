@@ -33,7 +33,7 @@ import {
 import type { InsertVectorsBatchInput, OnErrorInput } from '../../api/insert-points.ts'
 import type { CountPointsInput, FacetPointsInput, ListPointsInput } from '../../api/read-points.ts'
 import type { SearchPointsBatchInput } from '../../api/search-points.ts'
-import type { SearchInput } from '../../api/search-query.ts'
+import type { SearchInput, StatisticsInput } from '../../api/search-query.ts'
 import {
   type IncludeInput,
   type PayloadInput,
@@ -103,7 +103,8 @@ class ObjectReader<Input extends object> {
         input[name] = typeof read === 'function' ? read(json, place) : yield* read.steps(json, place, notes)
       } else if (this.#strictName === undefined) yield* skipUnknown(json, path, key, notes, this.#names)
       else {
-        const known = `${this.#names.slice(0, -1).join(', ')} and ${this.#names.at(-1)}`
+        const others = this.#names.slice(0, -1).join(', ')
+        const known = others === '' ? this.#names[0] : `${others} and ${this.#names.at(-1)}`
         throw invalid(`${placeOf(at, key)} is not known: ${this.#strictName} has ${known}`)
       }
       if (json.isTurnOver()) yield undefined
@@ -226,6 +227,7 @@ const query = new ObjectReader<SearchInput>({
   words: readQueryWords,
   balance: readNumber,
   cursor: readString,
+  statistics: new ObjectReader<StatisticsInput>({ filter }, 'statistics'),
   boost: listOf(
     new ObjectReader<BoostInput>(
       {

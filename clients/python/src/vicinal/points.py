@@ -210,8 +210,9 @@ class Query(AnswerShape):
     also near a `Text`.
 
     `words` rank, alone or together with `near`: True stands for those of the `Text`. `balance` is what the vector
-    counts beside them. `cursor` is empty for the first of several pages, then the `next_cursor` of the page before.
-    Only `near`, `like` and `unlike` need a `metric`. The other fields are those of `AnswerShape`.
+    counts beside them. `statistics` is a filter of the points in which words are counted. `cursor` is empty for the
+    first of several pages, then the `next_cursor` of the page before. Only `near`, `like` and `unlike` need a `metric`.
+    The other fields are those of `AnswerShape`.
     """
 
     metric: Metric | None = None
@@ -226,6 +227,7 @@ class Query(AnswerShape):
     words: str | Literal[True] | None = None
     balance: float | None = None
     cursor: str | None = None
+    statistics: FilterLike | None = None
 
     def __post_init__(self) -> None:
         if self.metric is not None or self.words is None or self._has_target:
@@ -263,6 +265,8 @@ class Query(AnswerShape):
             json["balance"] = encode_value(self.balance, "balance")
         if self.cursor is not None:
             json["cursor"] = self.cursor
+        if self.statistics is not None:
+            json["statistics"] = {"filter": json_of_filter(self.statistics)}
         return json
 
     @property

@@ -43,8 +43,8 @@ class Search(Operation[SearchResult]):
     With a `filter`, only matching points are found: as many as there are, up to `limit`. `exact` compares with every
     matching point. `max_distance` leaves out points that are farther away, in the units of the metric. Hits have
     distance and payload unless `include` says otherwise; None asks for ids only. With `profile`, the answer describes
-    how the search was run. `words`, `balance` and `cursor` are those of `Query`; `boost`, `like`, `unlike`,
-    `diversity`, `group_by`, `rerank` and `on_error` are those of `AnswerShape`.
+    how the search was run. `words`, `balance`, `cursor` and `statistics` are those of `Query`; `boost`, `like`,
+    `unlike`, `diversity`, `group_by`, `rerank` and `on_error` are those of `AnswerShape`.
 
     For clusters: `consistency` is how up to date the answer must be; by default as the client's. Any other service
     ignores it.
@@ -64,6 +64,7 @@ class Search(Operation[SearchResult]):
     words: str | Literal[True] | None = None
     balance: float | None = None
     cursor: str | None = None
+    statistics: FilterLike | None = None
     boost: Sequence[Boost] | None = None
     like: Sequence[str] | None = None
     unlike: Sequence[str] | None = None

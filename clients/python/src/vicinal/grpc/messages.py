@@ -164,6 +164,7 @@ def query_message(query: Query) -> bytes:
             message(20, text(1, group.path) + unsigned(2, group.size)) if group is not None else b"",
             unsigned(21, query.rerank) if query.rerank is not None else b"",
             unsigned(22, ON_ERROR_RULES.index(query.on_error)) if query.on_error is not None else b"",
+            message(23, filter_message(query.statistics)) if query.statistics is not None else b"",
         )
     )
 
