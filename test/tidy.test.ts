@@ -214,6 +214,46 @@ describe('sources', () => {
   })
 })
 
+describe('the client for HTTP', () => {
+  it('uses nothing of Node, with all that it imports: browsers run it', () => {
+    const reached = new Set(['src/client/http.ts'])
+    for (const file of reached) {
+      for (const { target, typeOnly } of importsOf(file)) if (!typeOnly) reached.add(target)
+    }
+    assert.ok(reached.size > 10)
+    const faults = [...reached].flatMap((file) => nodeUsesOf(text(file)).map((use) => `${file}: ${use}`))
+    assert.deepEqual(faults, [])
+  })
+
+  it('is caught if it does', () => {
+    const uses = [
+      "import { Buffer } from 'node:buffer'",
+      'const bytes = Buffer.from(x)',
+      'process.env',
+      'require(x)',
+    ]
+    assert.deepEqual(
+      uses.map((each) => nodeUsesOf(each).length > 0),
+      [true, true, true, true],
+    )
+    assert.deepEqual(
+      nodeUsesOf("/** A Buffer. */ call('process') // process.env\ninterface A { process: 1 }"),
+      [],
+    )
+  })
+})
+
+/** The modules and globals of Node that a source uses. */
+function nodeUsesOf(source: string): string[] {
+  const code = source
+    .replaceAll(/\/\*.*?\*\//gs, '')
+    .replaceAll(/(?<!['"`:])\/\/.*$/gm, '')
+    .replaceAll(/(['"])(?!node:)(?:(?!\1|\n).)*\1/g, "''")
+  return (
+    code.match(/['"]node:[^'"]*|\b(?:Buffer|process|global|setImmediate|require|__dirname)\b(?!\??:)/g) ?? []
+  )
+}
+
 describe('the lock file', () => {
   it('lists every optional package, so that an install needs no complete registry', () => {
     const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, LockedPackage> }

@@ -1,7 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useRef } from 'preact/hooks'
-import { isAbort, messageOf } from '../api/client.ts'
 import { type SavedFile, saveStream } from '../api/download.ts'
 import { listPoints } from '../api/points.ts'
 import type { JsonObject, Point } from '../api/types.ts'
@@ -10,7 +9,7 @@ import { isEmptyFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
 import { Button, Fault, Segments } from '../parts/basics.tsx'
 import { Dialog } from '../parts/dialog.tsx'
-import { useUnmount } from '../parts/use-unmount.ts'
+import { useRun } from '../parts/use-run.ts'
 import { collectionName } from '../state/route.ts'
 
 const formats: readonly (readonly [ExportFormat, string])[] = [
@@ -34,14 +33,8 @@ export function ExportDialog(props: {
   const withVectors = useSignal(true)
   const done = useSignal(0)
   const saved = useSignal<SavedFile | undefined>(undefined)
-  const fault = useSignal<string | undefined>(undefined)
-  const running = useSignal<AbortController | undefined>(undefined)
   const dialog = useRef<HTMLDialogElement>(null)
-  useUnmount(() => running.peek()?.abort())
-  const run = async (): Promise<void> => {
-    const stop = new AbortController()
-    running.value = stop
-    fault.value = undefined
+  const { run, stop, isRunning, fault } = useRun(async (signal) => {
     saved.value = undefined
     done.value = 0
     let cause: unknown
@@ -50,11 +43,11 @@ export function ExportDialog(props: {
       filter,
       format: format.value,
       withVectors: withVectors.value,
-      signal: stop.signal,
+      signal,
     }
     try {
       const suggestedName = `${query.collection}.${format.value}`
-      saved.value = await saveStream({ suggestedName, signal: stop.signal }, async () => ({
+      saved.value = await saveStream({ suggestedName, signal }, async () => ({
         body: streamOf(
           textOf(query, (points) => {
             done.value += points
@@ -66,12 +59,9 @@ export function ExportDialog(props: {
       }))
     } catch (error) {
       // A browser may report a failed stream by an error of its own.
-      if (!isAbort(error) && !stop.signal.aborted) fault.value = messageOf(cause ?? error)
-    } finally {
-      running.value = undefined
+      throw cause ?? error
     }
-  }
-  const isRunning = running.value !== undefined
+  })
   return (
     <Dialog title="Export points" element={dialog} onClose={props.onClose}>
       <div class="form">
@@ -117,14 +107,14 @@ export function ExportDialog(props: {
             </p>
           )}
         </div>
-        <Fault text={fault.value} />
+        <Fault text={fault} />
         <div class="dialog-foot">
           {isRunning ? (
-            <Button onClick={() => running.value?.abort()}>Stop</Button>
+            <Button onClick={stop}>Stop</Button>
           ) : (
             <Button onClick={() => dialog.current?.close()}>Close</Button>
           )}
-          <Button kind="primary" icon="download" disabled={isRunning} onClick={run}>
+          <Button kind="primary" icon="download" disabled={isRunning} onClick={() => run()}>
             Export
           </Button>
         </div>

@@ -1,13 +1,13 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useId, useRef } from 'preact/hooks'
-import { collectionPath, isAbort, messageOf } from '../api/client.ts'
+import { useId } from 'preact/hooks'
+import { collectionPath, messageOf } from '../api/client.ts'
 import { download } from '../api/download.ts'
 import type { CollectionInfo } from '../api/types.ts'
 import { formatBytes, formatCount, plural } from '../lib/format.ts'
 import { Button, Code, Fault, Page, Panel } from '../parts/basics.tsx'
 import { Icon } from '../parts/icon.tsx'
-import { useUnmount } from '../parts/use-unmount.ts'
+import { useRun } from '../parts/use-run.ts'
 import type { SnapshotSummary } from '../snapshot/check.ts'
 import { verifySnapshot } from '../snapshot/verify.ts'
 import { collections, collectionsFault } from '../state/collections.ts'
@@ -54,50 +54,38 @@ function SnapshotRow({ collection }: { readonly collection: CollectionInfo }): J
   const { name, points } = collection
   const busy = useSignal<string | undefined>(undefined)
   const done = useSignal<string | undefined>(undefined)
-  const fault = useSignal<string | undefined>(undefined)
-  const running = useRef<AbortController | undefined>(undefined)
-  useUnmount(() => running.current?.abort())
-  const take = async (): Promise<void> => {
-    const stop = new AbortController()
-    running.current = stop
-    fault.value = undefined
+  const take = useRun(async (signal) => {
     done.value = undefined
     busy.value = 'Waiting'
-    try {
-      const saved = await download(`${collectionPath(name)}/snapshots`, {
-        suggestedName: `vicinal-${name}.snapshot`,
-        signal: stop.signal,
-        onProgress: (received) => {
-          busy.value = formatBytes(received)
-        },
-      })
-      const summary = await verifySnapshot(saved.content, {
-        signal: stop.signal,
-        onProgress: (bytes) => {
-          busy.value = `${formatBytes(bytes)} verified`
-        },
-      })
-      done.value = `Saved ${saved.name} and verified every byte: ${summaryText(summary)}.`
-    } catch (error) {
-      if (!isAbort(error)) fault.value = messageOf(error)
-    } finally {
-      busy.value = undefined
-    }
-  }
+    const saved = await download(`${collectionPath(name)}/snapshots`, {
+      suggestedName: `vicinal-${name}.snapshot`,
+      signal,
+      onProgress: (received) => {
+        busy.value = formatBytes(received)
+      },
+    })
+    const summary = await verifySnapshot(saved.content, {
+      signal,
+      onProgress: (bytes) => {
+        busy.value = `${formatBytes(bytes)} verified`
+      },
+    })
+    done.value = `Saved ${saved.name} and verified every byte: ${summaryText(summary)}.`
+  })
   return (
     <li>
       <strong class="snapshot-name">{name}</strong>
       <span class="muted number">{plural(points, 'point')}</span>
       <span class="actions">
-        {busy.value === undefined ? (
-          <Button icon="download" label={`Download a snapshot of ${name}`} onClick={take}>
-            Download
-          </Button>
-        ) : (
+        {take.isRunning ? (
           <>
             <span class="number">{busy.value}</span>
-            <Button onClick={() => running.current?.abort()}>Cancel</Button>
+            <Button onClick={take.stop}>Cancel</Button>
           </>
+        ) : (
+          <Button icon="download" label={`Download a snapshot of ${name}`} onClick={() => take.run()}>
+            Download
+          </Button>
         )}
       </span>
       <p class="snapshot-done" role="status">
@@ -107,7 +95,7 @@ function SnapshotRow({ collection }: { readonly collection: CollectionInfo }): J
           </>
         )}
       </p>
-      <Fault text={fault.value} />
+      <Fault text={take.fault} />
     </li>
   )
 }
@@ -117,30 +105,21 @@ function VerifyPanel(): JSX.Element {
   const id = useId()
   const busy = useSignal<string | undefined>(undefined)
   const done = useSignal<string | undefined>(undefined)
-  const fault = useSignal<string | undefined>(undefined)
-  const running = useRef<AbortController | undefined>(undefined)
-  useUnmount(() => running.current?.abort())
-  const verify = async (file: File): Promise<void> => {
-    running.current?.abort()
-    const stop = new AbortController()
-    running.current = stop
+  const verify = useRun(async (signal, file: File) => {
     done.value = undefined
-    fault.value = undefined
     busy.value = `Reading ${file.name}`
     try {
       const summary = await verifySnapshot(file, {
-        signal: stop.signal,
+        signal,
         onProgress: (bytes) => {
           busy.value = `${formatBytes(bytes)} of ${formatBytes(file.size)} verified`
         },
       })
       done.value = `Every byte of ${file.name} is intact: ${summaryText(summary)}.`
     } catch (error) {
-      if (!isAbort(error)) fault.value = `${file.name} cannot be used. ${messageOf(error)}`
-    } finally {
-      if (running.current === stop) busy.value = undefined
+      throw new Error(`${file.name} cannot be used. ${messageOf(error)}`, { cause: error })
     }
-  }
+  })
   return (
     <Panel title="Verify">
       <div class="verify">
@@ -154,23 +133,23 @@ function VerifyPanel(): JSX.Element {
             onChange={(event) => {
               const file = event.currentTarget.files?.[0]
               event.currentTarget.value = ''
-              if (file !== undefined) verify(file)
+              if (file !== undefined) verify.run(file)
             }}
           />
         </label>
         <p role="status">
-          {busy.value}
+          {verify.isRunning && busy.value}
           {done.value !== undefined && (
             <span class="snapshot-done">
               <Icon name="check" size={16} /> {done.value}
             </span>
           )}
-          {busy.value === undefined && done.value === undefined && fault.value === undefined && (
+          {!verify.isRunning && done.value === undefined && verify.fault === undefined && (
             <span class="muted">Reads a saved file and detects any changed byte. Nothing is uploaded.</span>
           )}
         </p>
       </div>
-      <Fault text={fault.value} />
+      <Fault text={verify.fault} />
     </Panel>
   )
 }
