@@ -82,6 +82,21 @@ describe('a log on one server', { skip }, () => {
     await assert.rejects(open(servers, 'large', { logBytesMax }), /no space .*: set CLUSTER_LOG_BYTES/)
   })
 
+  it('lets a reader go that its server does not answer', async () => {
+    await using node = await open(servers, 'silent')
+    const stop = new AbortController()
+    await servers.pause(0)
+    try {
+      const asked = node.log.bounds().catch(() => {})
+      const reading = take(node.log, 1, 1, stop.signal)
+      stop.abort()
+      const first = await Promise.race([reading.then(() => 'reader'), asked.then(() => 'time limit')])
+      assert.equal(first, 'reader')
+    } finally {
+      servers.resume(0)
+    }
+  })
+
   it('is made only by who founds its cluster', async () => {
     const reasons: string[] = []
     const stop = new AbortController()

@@ -48,9 +48,14 @@ export async function discard({ urls }: NatsServers, cluster: string, below: num
 }
 
 /** Reads `count` records and checks that their positions are consecutive. */
-export async function take(log: CommitLog, from: number, count: number): Promise<string[]> {
+export async function take(
+  log: CommitLog,
+  from: number,
+  count: number,
+  signal: AbortSignal = AbortSignal.timeout(120_000),
+): Promise<string[]> {
   const taken: string[] = []
-  for await (const { position, record } of log.read(from, AbortSignal.timeout(120_000))) {
+  for await (const { position, record } of log.read(from, signal)) {
     assert.equal(position, from + taken.length)
     taken.push(Buffer.from(record).toString())
     if (taken.length === count) break

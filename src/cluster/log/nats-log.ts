@@ -13,7 +13,7 @@ import {
 import type { LogServer } from '../../base/cluster-status.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
-import { pause } from '../waiting.ts'
+import { pause, unlessAborted } from '../waiting.ts'
 import {
   type AppendOptions,
   type CommitLog,
@@ -280,7 +280,7 @@ export class NatsReader {
       fruitless = next > before ? 0 : fruitless + 1
       if (signal.aborted) return
       if (fruitless >= fruitlessMax) {
-        const entry = await this.#ask(next, fruitless >= gapMax)
+        const entry = await unlessAborted(this.#ask(next, fruitless >= gapMax), signal)
         if (entry !== undefined) {
           seen = entry
           yield entry
@@ -300,7 +300,7 @@ export class NatsReader {
    */
   async *#consume(from: number, seen: LogEntry | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
     const { js, jsm, name } = this.#stream
-    const info = await createConsumer(this.#stream, seen?.position ?? from)
+    const info = await unlessAborted(createConsumer(this.#stream, seen?.position ?? from), signal)
     const consumer = js.consumers.getConsumerFromInfo(info)
     let last = from - 1
     try {
@@ -320,7 +320,7 @@ export class NatsReader {
           last = entry.position
           yield entry
         }
-        if (last === before && (await this.#isBehind(last))) return
+        if (last === before && (await unlessAborted(this.#isBehind(last), signal))) return
       }
     } finally {
       // If this request is lost, the server deletes the consumer on its own.

@@ -21,6 +21,15 @@ describe('membership', () => {
     assert.equal((await members[1]!.announced()).get('c')?.position, 2)
   })
 
+  it('warns a node whose number of replicas is not that of the first', async () => {
+    await using nodes = cluster()
+    const { join, warnings } = nodes
+    await join('a', 0, 2)
+    assert.deepEqual(warnings, [])
+    await join('b', 0, 1)
+    assert.match(String(warnings), /CLUSTER_REPLICAS is 1, and each point is on 2 nodes/)
+  })
+
   it('removes a member that is away, once', async () => {
     await using nodes = cluster()
     const { join, documents } = nodes
@@ -50,6 +59,19 @@ describe('membership', () => {
     await until(async () => memberOf(await member.topology(), 'a')?.state === undefined)
   })
 
+  it('can be left while the log servers do not answer', { timeout: 60_000 }, async () => {
+    await using nodes = cluster()
+    const { join, documents } = nodes
+    const member = await join('a', 0)
+    const asked = Promise.withResolvers<void>()
+    documents.announce = () => {
+      asked.resolve()
+      return new Promise(() => {})
+    }
+    await asked.promise
+    await member.close()
+  })
+
   it('takes in a node with the name of a property of all objects', async () => {
     await using nodes = cluster()
     const { join, documents } = nodes
@@ -63,8 +85,13 @@ describe('membership', () => {
 function cluster() {
   const documents = new SharedMemoryDocuments().connect()
   const joined: Membership[] = []
+  const warnings: string[] = []
+  const logger = Object.assign(createLogger({ level: 'silent', pretty: false }), {
+    warn: (warning: string) => warnings.push(warning),
+  })
   return {
     documents,
+    warnings,
     async join(node: string, position: number, replicas?: number): Promise<Membership> {
       const describe = (): Announcement => ({
         zone: '',

@@ -2,7 +2,7 @@ import type { NodeState } from '../../base/cluster-status.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServedData } from '../../collections/served-data.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
-import { pause } from '../waiting.ts'
+import { pause, unlessAborted } from '../waiting.ts'
 import { replicasNote, setMemberState, withEntered } from './ownership.ts'
 import {
   announcedIn,
@@ -72,11 +72,9 @@ export class Membership {
       replicas,
       mayFound: mayFound ?? true,
     }
-    const topology = await membership.topology()
-    withEntered(topology, entry)
+    const topology = await changeTopology(documents, (topology) => withEntered(topology, entry))
     const note = replicasNote(topology, replicas)
     if (note !== undefined) options.logger.warn(note)
-    await changeTopology(documents, (topology) => withEntered(topology, entry))
     membership.#running = membership.#announceOften()
     return membership
   }
@@ -117,7 +115,7 @@ export class Membership {
     const { signal } = this.#closed
     while (!signal.aborted) {
       // While the log servers do not answer, this is simply tried again later.
-      await this.#announce().catch((err: unknown) =>
+      await unlessAborted(this.#announce(), signal).catch((err: unknown) =>
         logger.debug({ err }, 'this node could not announce itself'),
       )
       await pause(announceMs, signal)
