@@ -172,7 +172,7 @@ async function assemble(
     cluster,
     audit,
     readers: engine.readers,
-    meters: [keyMeters],
+    meters: [keyMeters, engine.meters],
   }
   closers.push(async () => {
     parts.embeddings?.close()

@@ -25,7 +25,8 @@ describe('a backup', () => {
     {
       await using service = await startTestService({ DATA_DIR: path('data') })
       const client = createHttpClient({ baseUrl: service.httpUrl })
-      await client.collections.put('docs', { dimension: 3, hnsw: { m: 8 } })
+      await client.collections.put('docs', { dimension: 3, hnsw: { m: 8 }, quotas: { points: 1000 } })
+      await client.collections.put('default', { quotas: { searchesInFlight: 100 } })
       await client.collections.put('empty', {})
       await client.collections.setAliases({ set: { papers: 'docs', today: 'default' } })
       const points = Array.from({ length: 40 }, (_, index) => pointOf([index, 1, -0], `"${index}"`))

@@ -31,8 +31,8 @@ describe('a node that joins a cluster whose log has discarded records', () => {
     const [a] = cluster.services as [TestService]
     const ids = await insert(a, 20)
     const words = { paths: { content: 1 } }
-    await put(a, '/collections/docs', { dimension: 2, words })
-    await put(a, '/collections/default', { words })
+    await put(a, '/collections/docs', { dimension: 2, words, quotas: { points: 1000 } })
+    await put(a, '/collections/default', { words, quotas: { bytes: 1_000_000_000 } })
     await call(a, 'PUT', '/aliases', { set: { papers: 'docs' } })
     const inDocs = await insert(a, 3, '/collections/docs')
     await call(a, 'DELETE', `/points/${ids[0]}`)

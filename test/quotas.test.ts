@@ -9,7 +9,13 @@ import { limitsOfKey } from '../src/service/keys-file.ts'
 import { lettersOf, startEmbeddingServer } from './support/embedding-server.ts'
 import { figureIn } from './support/metrics.ts'
 import { run } from './support/process.ts'
-import { apiKey, startServedBy, startTestService, type TestService } from './support/service.ts'
+import {
+  apiKey,
+  startServedBy,
+  startTestCluster,
+  startTestService,
+  type TestService,
+} from './support/service.ts'
 import { until } from './support/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'vicinal-quotas-'))
@@ -216,5 +222,158 @@ describe('the quotas of a key', () => {
     })
     assert.deepEqual([response.status, response.headers.get('retry-after')], [429, null])
     await Promise.all([grpc, other, all].map((client) => client.close()))
+  })
+})
+
+describe('the quotas of a collection', () => {
+  const quotas = { points: 5, bytes: 1_000_000_000, requestsPerSecond: 500, searchesInFlight: 4 }
+
+  it('are set, changed, shown and removed over both transports, and kept over a restart', async () => {
+    await using service = await startTestService()
+    for (const [at, client] of clientsOf(service, apiKey).entries()) {
+      const name = `docs-${at}`
+      assert.deepEqual((await client.collections.put(name, { quotas })).info.quotas, quotas)
+      assert.deepEqual((await client.collections.put(name)).info.quotas, quotas)
+      assert.deepEqual((await client.collections.put(name, { quotas: { points: 1 } })).info.quotas, {
+        points: 1,
+      })
+      assert.deepEqual((await client.collections.get(name)).quotas, { points: 1 })
+      assert.equal((await client.collections.put(name, { quotas: {} })).info.quotas, undefined)
+      assert.equal('quotas' in (await client.collections.get(name)), false)
+      await client.collections.put('default', { quotas })
+      await assert.rejects(client.collections.put(name, { quotas: { requestsPerSecond: 1_000_001 } }), {
+        reason: 'invalid_argument',
+        message: /quotas\.requests_per_second is 1000001, it must be .*1000000/,
+      })
+      await client.close()
+    }
+    const body = '{"quotas":{"point":5}}'
+    const headers = { 'content-type': 'application/json' }
+    const response = await fetch(`${service.httpUrl}/collections/docs`, { method: 'PUT', headers, body })
+    assert.equal(response.status, 400)
+    await service.restart()
+    const [grpc, http] = clientsOf(service, apiKey)
+    const names = Object.fromEntries((await grpc.collections.list()).map((info) => [info.name, info.quotas]))
+    assert.deepEqual(names, { default: quotas, 'docs-0': undefined, 'docs-1': undefined })
+    assert.deepEqual((await http.collections.get('default')).quotas, quotas)
+    await grpc.close()
+  })
+
+  for (const threads of [0, 2]) {
+    it(`bound its points exactly, with ${threads} serving threads`, async () => {
+      await using service = await startServedBy(threads)
+      const [grpc, http] = clientsOf(service, apiKey)
+      await grpc.collections.put('docs', { quotas: { points: 5 } })
+      await http.collections.setAliases({ set: { alias: 'docs' } })
+      const points = [grpc, http].map((client) => client.collection('alias'))
+      const asked = Array.from({ length: 20 }, (_, at) => points[at % 2]!.insert(point(`${at}`, 'a')))
+      const stored = (await Promise.allSettled(asked)).filter(({ status }) => status === 'fulfilled')
+      assert.deepEqual([stored.length, await points[0]!.count()], [5, 5])
+      const full = {
+        reason: 'quota_exceeded',
+        message: 'points of the collection docs would be 6, the quota is 5',
+        retryAfterMs: undefined,
+      }
+      for (const each of points) {
+        await assert.rejects(each.insert(point('more', 'a')), full)
+        await assert.rejects(each.put('00000000-0000-4000-8000-000000000001', point('more', 'a')), full)
+      }
+      const id = (stored[0] as PromiseFulfilledResult<string>).value
+      await points[0]!.put(id, point('again', 'a'))
+      await points[1]!.delete(id)
+      const once = { idempotencyKey: 'once' }
+      const last = await points[1]!.insert(point('last', 'a'), once)
+      assert.equal(await points[1]!.insert(point('last', 'a'), once), last)
+      await assert.rejects(points[0]!.insert(point('more', 'a')), full)
+      await grpc.collections.put('docs', { quotas: {} })
+      await points[0]!.insert(point('more', 'a'))
+      await grpc.close()
+    })
+
+    it(`bound requests for it, also for the default one, with ${threads} serving threads`, async () => {
+      await using service = await startServedBy(threads)
+      const clients = Array.from({ length: 3 }, () => clientsOf(service, apiKey)).flat()
+      for (const name of ['docs', 'default']) {
+        await clients[0]!.collections.put(name, { quotas: { requestsPerSecond: 4 } })
+        const started = performance.now()
+        const asked = Array.from({ length: 30 }, (_, at) => {
+          const client = clients[at % clients.length]!
+          return (name === 'docs' ? client.collection(name) : client).count()
+        })
+        const errors = (await Promise.allSettled(asked)).filter((each) => each.status === 'rejected')
+        const seconds = (performance.now() - started) / 1000
+        const accepted = asked.length - errors.length
+        assert.ok(accepted >= 4 && accepted <= 4 + Math.ceil(4 * seconds), `${accepted} in ${seconds} s`)
+        for (const { reason } of errors) {
+          assert.equal(
+            reason.message,
+            `requests_per_second of the collection ${name} would be 5, the quota is 4: try again later`,
+          )
+        }
+        const stats = await (await fetch(`${service.httpUrl}/collections/${name}/stats`)).json()
+        assert.deepEqual(stats.quotas, { requests_per_second: 4, searching: 0, refused: errors.length })
+        const label = `vicinal_quota_refusals{kind="collection",name="${name}"}`
+        assert.equal(figureIn(await metricsOf(service, apiKey), label), errors.length)
+      }
+      await Promise.all(clients.map((client) => client.close()))
+    })
+  }
+
+  it('bound its memory: searches and deletions go on', async () => {
+    await using service = await startTestService()
+    const [grpc, http] = clientsOf(service, apiKey)
+    await http.collections.put('docs')
+    const docs = http.collection('docs')
+    const first = await docs.insert(point('one', 'a'))
+    await http.collections.put('docs', { quotas: { bytes: 1 } })
+    const full = {
+      reason: 'quota_exceeded',
+      message: /^bytes of the collection docs are \d+, the quota is 1$/,
+    }
+    await assert.rejects(grpc.collection('docs').insert(point('two', 'a')), full)
+    await assert.rejects(docs.patch(first, { content: 'two' }), full)
+    assert.deepEqual(await docs.search({ vector: [1, 2], metric: 'Cosine', limit: 1 }), [first])
+    await docs.delete(first)
+    await grpc.close()
+  })
+
+  it('hold on all nodes of a cluster, for the points of all together', async () => {
+    await using cluster = await startTestCluster(['first', 'second'])
+    const nodes = cluster.services.map((service) => clientsOf(service, apiKey)[1].collection('docs'))
+    await nodes[0]!.collections.put('docs', { quotas: { points: 2 } })
+    const id = await nodes[0]!.insert(point('one', 'a'))
+    await nodes[1]!.insert(point('two', 'a'))
+    for (const node of nodes) {
+      await assert.rejects(node.insert(point('three', 'a')), { reason: 'quota_exceeded' })
+      assert.equal((await node.put(id, point('one again', 'a'))).created, false)
+      assert.deepEqual((await node.collections.get('docs')).quotas, { points: 2 })
+    }
+    await nodes[1]!.collections.put('docs', { quotas: {} })
+    await nodes[1]!.insert(point('three', 'a'))
+  })
+
+  it('are set by the command line', async () => {
+    await using service = await startTestService()
+    const create = ['collections', 'create', 'docs', '--http', service.httpUrl]
+    const infos = async (): Promise<{ readonly name: string; readonly quotas?: object }[]> => {
+      const { stdout } = await run(['collections', 'list', '--json', '--http', service.httpUrl])
+      return stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+    }
+    const limits = ['--max-points', '9', '--max-bytes', '10000', '--requests-per-second', '8']
+    assert.equal((await run([...create, ...limits, '--searches-in-flight', '7'])).code, 0)
+    const set = { points: 9, bytes: 10_000, requests_per_second: 8, searches_in_flight: 7 }
+    assert.deepEqual(
+      (await infos()).map((info) => info.quotas),
+      [undefined, set],
+    )
+    assert.equal((await run([...create, '--no-quotas'])).code, 0)
+    assert.deepEqual(
+      (await infos()).map((info) => info.quotas),
+      [undefined, undefined],
+    )
+    assert.equal((await run([...create, '--no-quotas', '--max-points', '1'])).code, 2)
   })
 })

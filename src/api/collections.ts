@@ -15,6 +15,7 @@ import type { DatabaseError } from '../base/errors.ts'
 import { invalid } from '../base/errors.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { dimensionMax } from '../base/point.ts'
+import { type QuotaName, type Quotas, quotaBounds, quotaNames } from '../base/quotas.ts'
 import type { ApiContext, Call } from './call.ts'
 import { checkBetween, checkEnum, checkWhole, type IntegerInput } from './validation.ts'
 
@@ -29,7 +30,11 @@ export interface PutCollectionInput extends CollectionInput {
   readonly hnsw?: HnswInput | undefined
   /** null: no words. */
   readonly words?: WordsInput | null | undefined
+  /** Without a field: none. */
+  readonly quotas?: QuotasInput | undefined
 }
+
+export type QuotasInput = { readonly [Name in QuotaName]?: IntegerInput | undefined }
 
 export interface WordsInput {
   readonly language?: string | undefined
@@ -76,14 +81,14 @@ export async function getCollection(
 }
 
 /**
- * Creates a collection. Idempotent: does nothing if the collection exists with the same settings. Its words can be
- * changed at any time.
+ * Creates a collection. Idempotent: does nothing if the collection exists with the same settings. Its words and quotas
+ * can be changed at any time.
  *
  * Fails with `already_exists` if it exists with other settings.
  */
 export async function putCollection(
   context: ApiContext,
-  { name, dimension, hnsw = {}, words }: PutCollectionInput,
+  { name, dimension, hnsw = {}, words, quotas }: PutCollectionInput,
   call: Call,
 ): Promise<{ readonly created: boolean; readonly info: CountedCollection }> {
   const settings: CollectionSettings = {
@@ -91,6 +96,7 @@ export async function putCollection(
       dimension === undefined ? undefined : checkWhole(dimension, 'dimension', { min: 1, max: dimensionMax }),
     hnsw: checkHnsw(hnsw),
     ...(words === undefined ? {} : { words: words && checkWords(words) }),
+    ...(quotas === undefined ? {} : { quotas: checkQuotas(quotas) }),
   }
   const { created, info } = await context.collections.put(checkName(name, 'name'), settings)
   return { created, info: created ? withModel(context, info) : await whole(context, info, call) }
@@ -184,6 +190,15 @@ function checkWords({ language = 'auto', paths, k1, b }: WordsInput): WordSettin
     ...(k1 === undefined ? {} : { k1: checkBetween(k1, 'words.k1', 0, wordBounds.k1) }),
     ...(b === undefined ? {} : { b: checkBetween(b, 'words.b', 0, wordBounds.b) }),
   }
+}
+
+function checkQuotas(given: QuotasInput): Quotas {
+  const quotas = (Object.keys(quotaNames) as QuotaName[]).flatMap((name) => {
+    const value = given[name]
+    if (value === undefined) return []
+    return [[name, checkWhole(value, `quotas.${quotaNames[name]}`, quotaBounds[name])] as const]
+  })
+  return Object.fromEntries(quotas)
 }
 
 export function tooManyWordPaths(): DatabaseError {

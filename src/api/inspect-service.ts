@@ -1,6 +1,7 @@
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import { assert, DatabaseError, invalid } from '../base/errors.ts'
 import { isUuid } from '../base/point.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import type { AuditPage, AuditPlace, AuditQuery } from './audit.ts'
 import {
@@ -23,14 +24,19 @@ import type { SlowRequest } from './slow-requests.ts'
 export interface Stats {
   readonly collection: string
   readonly stats: CollectionStats | StatsOfNodes
+  /** What counts against the quotas of the collection on this node; absent if it has none. */
+  readonly quotas?: { readonly max: Quotas; readonly searching: number; readonly refused: number } | undefined
   /** Figures of all collections together, if the call names none. */
   readonly totals: CollectionTotals | undefined
 }
 
 export async function getStats(context: ApiContext, _: undefined, call: Call): Promise<Stats> {
   const { database, collections } = context
+  const collection = collectionNameOf(context, call)
+  const meter = await collections.meterOf?.(collection)
   return {
-    collection: collectionNameOf(context, call),
+    collection,
+    quotas: meter && { max: meter.quotas, searching: meter.searches, refused: meter.refusals },
     stats: (await database.statsOfNodes?.()) ?? database.stats,
     totals: call.collection === undefined ? collections.totals : undefined,
   }

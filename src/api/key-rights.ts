@@ -127,6 +127,12 @@ class KeyedCollections implements Collections {
     return this.#all.aliases.get(name) ?? name
   }
 
+  /** Only asked for collections that have been leased, and for the default one. */
+  meterOf(name: string): Meter | undefined | Promise<Meter | undefined> {
+    if (name === defaultCollection) this.#check(name, name)
+    return this.#all.meterOf?.(name)
+  }
+
   list(): readonly CollectionInfo[] {
     return this.#all.list().filter(({ name }) => mayUse(this.#key, name))
   }

@@ -1,4 +1,5 @@
 import type { Keyring } from '../base/api-key.ts'
+import { defaultCollection } from '../base/collection.ts'
 import {
   type DatabaseError,
   invalid,
@@ -67,11 +68,11 @@ export async function runOperation<Name extends OperationName, Answer>(
   const { run: operation, role, concerns, describedBy, ...row }: OperationRow<Name> = operations[name]
   const admission = row.admission ?? role
   const meter = call.key && runner.keys?.meterOf(call.key)
-  let leave: (() => void) | undefined
+  const leave: (() => void)[] = []
   try {
     const refusal = refusalOf(call.key, name, { role, within: row.within })
     if (refusal !== undefined) throw refusal
-    leave = meter?.enter(searches.has(name))
+    if (meter !== undefined) leave.push(meter.enter(searches.has(name)))
     const { cluster } = runner.context
     const position =
       cluster === undefined || admission === 'now'
@@ -82,6 +83,11 @@ export async function runOperation<Name extends OperationName, Answer>(
       const input = await decode()
       if (describedBy === 'input') seen.input = input
       if (concerns !== 'points') seen.name = (input as { readonly name?: string } | undefined)?.name
+      if (concerns === 'points' && admission !== 'now') {
+        const asked = context.collections.meterOf?.(call.collection ?? defaultCollection)
+        const ofCollection = asked instanceof Promise ? await asked : asked
+        if (ofCollection !== undefined) leave.push(ofCollection.enter(searches.has(name)))
+      }
       const output = await ((elsewhere?.(name, input, call) as ReturnType<typeof operation> | undefined) ??
         operation(context, input, call))
       seen.output = output
@@ -106,7 +112,7 @@ export async function runOperation<Name extends OperationName, Answer>(
     logFault(runner, name, error)
     throw error
   } finally {
-    leave?.()
+    for (const each of leave) each()
   }
 }
 

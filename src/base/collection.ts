@@ -1,3 +1,5 @@
+import type { Quotas } from './quotas.ts'
+
 /** The collection of calls that do not name one. It always exists and cannot be deleted. */
 export const defaultCollection = 'default'
 
@@ -73,13 +75,15 @@ export interface WordSettings {
   readonly b?: number | undefined
 }
 
-/** Settings of a collection. All but `words` are fixed when it is created. */
+/** Settings of a collection. All but `words` and `quotas` are fixed when it is created. */
 export interface CollectionSettings {
   /** Length of every vector. If absent, the first insert fixes it. */
   readonly dimension?: number | undefined
   readonly hnsw: HnswSettings
   /** Absent: as before, or none; null: none. */
   readonly words?: WordSettings | null | undefined
+  /** Absent: as before, or none; without a field: none. */
+  readonly quotas?: Quotas | undefined
 }
 
 /** A collection as callers see it. */
@@ -95,4 +99,6 @@ export interface CollectionInfo {
   readonly embeddingModel?: string | undefined
   /** Absent if the collection has none. */
   readonly words?: WordSettings | undefined
+  /** Absent if the collection has none. */
+  readonly quotas?: Quotas | undefined
 }

@@ -59,9 +59,15 @@ export class Meter implements MeterSetup {
   readonly #due: BigInt64Array
   readonly #searches: SharedSum
   readonly #refusals: SharedSum
+  /** Points that are being stored. */
+  readonly #growth: { points: number }
 
-  /** @param thread the number of this one */
-  constructor({ what, quotas, memory }: MeterSetup, thread = 0) {
+  /**
+   * @param thread the number of this one
+   * @param before the meter that this one replaces
+   */
+  constructor({ what, quotas, memory }: MeterSetup, thread = 0, before?: Meter) {
+    this.#growth = before === undefined ? { points: 0 } : before.#growth
     this.what = what
     this.quotas = quotas
     this.memory = memory
@@ -119,11 +125,36 @@ export class Meter implements MeterSetup {
     }
   }
 
+  /**
+   * Runs a change that adds points, unless they or the memory exceed the quotas. Only on the engine's thread, which
+   * stores all points: so those that are being stored count, too.
+   *
+   * @param held what there is now
+   * @throws DatabaseError `quota_exceeded`
+   */
+  async growing<Result>(
+    added: number,
+    held: { readonly points: number; readonly bytes: number },
+    change: () => Promise<Result>,
+  ): Promise<Result> {
+    const { points, bytes } = this.quotas
+    const after = held.points + this.#growth.points + added
+    if (points !== undefined && added > 0 && after > points) throw this.refusal('points', after)
+    if (bytes !== undefined && held.bytes > bytes) throw this.refusal('bytes', held.bytes)
+    this.#growth.points += added
+    try {
+      return await change()
+    } finally {
+      this.#growth.points -= added
+    }
+  }
+
   /** Counts a refusal, and returns its error: `overloaded` if waiting helps, else `quota_exceeded`. */
   refusal(name: QuotaName, value: number): DatabaseError {
     this.#refusals.add(1)
     const helps = name === 'requestsPerSecond' || name === 'searchesInFlight'
-    const what = `${quotaNames[name]} of ${this.what} would be ${value}, the quota is ${this.quotas[name]}`
+    const are = name === 'bytes' ? 'are' : 'would be'
+    const what = `${quotaNames[name]} of ${this.what} ${are} ${value}, the quota is ${this.quotas[name]}`
     return helps
       ? new DatabaseError('overloaded', `${what}: try again later`)
       : new DatabaseError('quota_exceeded', what)
@@ -159,13 +190,14 @@ export class Meters {
   }
 
   /** Sets what somebody may use. What they use now stays counted. */
-  set(name: string, quotas: Quotas | undefined): Meter | undefined {
-    if (quotas === undefined) {
+  set(name: string, quotas: Quotas = {}): Meter | undefined {
+    if (Object.keys(quotas).length === 0) {
       this.#meters.delete(name)
       return undefined
     }
-    const memory = this.#meters.get(name)?.memory ?? Meter.memory(this.#threads)
-    const meter = new Meter({ what: `the ${this.#kind} ${name}`, quotas, memory })
+    const before = this.#meters.get(name)
+    const memory = before?.memory ?? Meter.memory(this.#threads)
+    const meter = new Meter({ what: `the ${this.#kind} ${name}`, quotas, memory }, 0, before)
     this.#meters.set(name, meter)
     return meter
   }

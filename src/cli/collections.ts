@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { collectionNameRule, type HnswSettings, type WordLanguageChoice } from '../base/collection.ts'
+import { type Quotas, quotasJson } from '../base/quotas.ts'
 import type { CollectionInfo, Words } from '../client/client.ts'
 import { aligned, type Environment, UsageError, whole } from './arguments.ts'
 import { addConnectionOptions, type ConnectionOptions, withClient } from './connection.ts'
@@ -14,6 +15,11 @@ interface CreateOptions extends ConnectionOptions {
   readonly hnswEfConstruction?: number
   readonly words?: readonly string[]
   readonly language?: WordLanguageChoice
+  readonly maxPoints?: number
+  readonly maxBytes?: number
+  readonly requestsPerSecond?: number
+  readonly searchesInFlight?: number
+  readonly quotas?: boolean
 }
 
 interface DeleteOptions extends ConnectionOptions {
@@ -39,9 +45,21 @@ async function createCollection(
       dimension,
       hnsw,
       ...(words && { words: wordsOf(words, '--words', language) }),
+      ...quotasIn(options),
     }),
   )
   console.log(created ? `created ${name}` : `${name} already exists with these settings`)
+}
+
+/** The quotas of the options; nothing if they have none. */
+function quotasIn(options: CreateOptions): { readonly quotas?: Quotas } {
+  const { maxPoints: points, maxBytes: bytes, requestsPerSecond, searchesInFlight, quotas } = options
+  const given = Object.entries({ points, bytes, requestsPerSecond, searchesInFlight }).filter(
+    ([, value]) => value !== undefined,
+  )
+  if (given.length === 0) return quotas === false ? { quotas: {} } : {}
+  if (quotas === false) throw new UsageError('--no-quotas excludes options that set quotas')
+  return { quotas: Object.fromEntries(given) }
 }
 
 /** Reads paths with their weights, like `title=3`. */
@@ -91,8 +109,9 @@ async function removeAlias(
 }
 
 /** Formats a collection with the names of the HTTP interface. */
-function jsonOf({ hnsw, ...rest }: CollectionInfo): string {
-  return JSON.stringify({ ...rest, hnsw: { m: hnsw.m, ef_construction: hnsw.efConstruction } })
+function jsonOf({ hnsw, quotas, ...rest }: CollectionInfo): string {
+  const bounded = quotas && { quotas: quotasJson(quotas) }
+  return JSON.stringify({ ...rest, hnsw: { m: hnsw.m, ef_construction: hnsw.efConstruction }, ...bounded })
 }
 
 function tableOf(collections: readonly CollectionInfo[]): string[] {
@@ -120,7 +139,10 @@ export function addCollections(program: Command, environment: Environment): void
   add('list', 'print all collections, with their points, settings and aliases')
     .option('--json', 'print one JSON object per line')
     .action((options) => listCollections(options, environment))
-  add('create <name>', 'create a collection, or change its words; does nothing if it has these settings')
+  add(
+    'create <name>',
+    'create a collection, or change its words or quotas; does nothing if it has these settings',
+  )
     .option('--dimension <n>', 'components of every vector; by default the first insert decides', whole)
     .option('--hnsw-m <n>', 'links of a point in the graph (default: 16)', whole)
     .option(
@@ -130,6 +152,15 @@ export function addCollections(program: Command, environment: Environment): void
     )
     .option('--words <path=weight...>', 'texts to search by words: content, or paths of attributes')
     .option('--language <name>', 'auto, none or a language like english (default: auto)')
+    .option(
+      '--max-points <n>',
+      'refuse more points; the options below are quotas, too, and set together',
+      whole,
+    )
+    .option('--max-bytes <n>', 'refuse inserts while it takes more memory', whole)
+    .option('--requests-per-second <n>', 'at most so many; as many may come at once', whole)
+    .option('--searches-in-flight <n>', 'at most so many at the same time', whole)
+    .option('--no-quotas', 'remove its quotas')
     .action((name, options) => createCollection(name, options, environment))
   add('delete <name>', 'delete a collection with all its points and aliases')
     .option('--yes', 'confirm the deletion')

@@ -5,6 +5,7 @@ import type {
 } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
 import type { ContentType, Highlight, HitFigures, Metric, OnConflict, Profile } from '../base/point.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type { EvaluatedPoints } from '../base/relevance.ts'
 import type { SettingSource } from '../base/setting-info.ts'
 import type { AccessClient } from './access.ts'
@@ -121,7 +122,7 @@ export interface DetailedQuery extends Query {
   readonly profile?: boolean | undefined
 }
 
-export type { Highlight }
+export type { Highlight, Quotas }
 
 /** A point that was found, with those fields that the call asked for. */
 export interface Hit extends HitFigures {
@@ -359,6 +360,8 @@ export interface CollectionStats {
   }
   /** About how many points wait until their words are indexed; absent if none does. */
   readonly wordsWaiting?: number
+  /** Only with quotas: these, the searches in flight if they are bounded, and what was refused since the start. */
+  readonly quotas?: Quotas & { readonly searching: number; readonly refused: number }
   /**
    * Only in a cluster that divides the points among its nodes; undefined elsewhere. In such a cluster, `points` counts
    * each point once, and leaves out those of missing partitions. All other figures are sums over the nodes.
@@ -427,10 +430,12 @@ export interface SettingInForce {
   readonly doc: string
 }
 
-/** The settings that are fixed when a collection is created. The service or the first insert decides absent fields. */
-export interface NewCollection extends Partial<Omit<CollectionSettings, 'words'>> {
+/** The settings of a collection; all but words and quotas are fixed when it is created. The service or the first insert decides absent fields. */
+export interface NewCollection extends Partial<Omit<CollectionSettings, 'words' | 'quotas'>> {
   /** The texts that can be searched by words. Can be changed at any time; null: none. */
   readonly words?: Words | null | undefined
+  /** What may be held or used at most. Can be changed at any time; without a field: no quotas. */
+  readonly quotas?: Quotas | undefined
 }
 
 export interface Words {

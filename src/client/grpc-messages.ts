@@ -6,7 +6,7 @@ import { filterMessage as messageOf } from '../messages/filters.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
-import { hitOf as hitIn, profileOf, wordSettingsOf } from '../messages/points.ts'
+import { hitOf as hitIn, profileOf, quotasOf, wordSettingsOf } from '../messages/points.ts'
 import type { Encoded } from '../messages/reader.ts'
 import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
 import type { Init } from '../messages/writer.ts'
@@ -261,7 +261,7 @@ function attributeOf(message: Encoded<messages.Value>): AttributeOutput {
 }
 
 export function collectionOf(message: Encoded<messages.Collection>): CollectionInfo {
-  const { hnsw, points, dimension, embeddingModel, words, ...same } = message.read()
+  const { hnsw, points, dimension, embeddingModel, words, quotas, ...same } = message.read()
   const { m = 0, efConstruction = 0 } = hnsw?.read() ?? {}
   return {
     ...same,
@@ -270,6 +270,7 @@ export function collectionOf(message: Encoded<messages.Collection>): CollectionI
     hnsw: { m, efConstruction },
     ...(embeddingModel === undefined ? {} : { embeddingModel }),
     ...(words && { words: wordsOf(words) }),
+    ...(quotas && { quotas: quotasOf(quotas) }),
   }
 }
 

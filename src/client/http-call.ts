@@ -176,6 +176,7 @@ const jsonOf: Readonly<Record<string, (value: never) => unknown>> = {
   payload: fieldsJson,
   when: fieldsJson,
   hnsw: fieldsJson,
+  quotas: fieldsJson,
   groupBy: fieldsJson,
   recent: fieldsJson,
   statistics: fieldsJson,

@@ -20,6 +20,7 @@ import {
   isUuid,
   onErrorRules,
 } from '../base/point.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type {
   AliasChanges,
   Boost,
@@ -544,7 +545,8 @@ export function checkCollectionName(name: string): string {
 
 /** Reads the settings of a new collection. @throws DatabaseError `invalid_argument` */
 export function settingsIn(settings: NewCollection = {}): NewCollection {
-  const { dimension, hnsw, words } = fieldsOf(settings, ['dimension', 'hnsw', 'words'], 'the settings')
+  const names = ['dimension', 'hnsw', 'words', 'quotas'] as const
+  const { dimension, hnsw, words, quotas } = fieldsOf(settings, names, 'the settings')
   const { m, efConstruction } = fieldsOf(hnsw ?? {}, ['m', 'efConstruction'], 'hnsw')
   return {
     ...(dimension === undefined ? {} : { dimension: wholeIn(dimension, 'dimension') }),
@@ -553,7 +555,16 @@ export function settingsIn(settings: NewCollection = {}): NewCollection {
       efConstruction: optional(efConstruction, wholeIn, 'hnsw.efConstruction'),
     },
     ...(words === undefined ? {} : { words: words === null ? null : wordsIn(words) }),
+    ...(quotas === undefined ? {} : { quotas: quotasIn(quotas) }),
   }
+}
+
+const quotaFields = ['points', 'bytes', 'requestsPerSecond', 'searchesInFlight'] as const
+
+function quotasIn(value: unknown): Quotas {
+  const given = fieldsOf(value, quotaFields, 'quotas')
+  const set = quotaFields.filter((name) => given[name] !== undefined)
+  return Object.fromEntries(set.map((name) => [name, wholeIn(given[name], `quotas.${name}`)]))
 }
 
 function wordsIn(value: unknown): Words {

@@ -5,6 +5,7 @@ import type { Filter } from '../base/filter.ts'
 import { idSeedBytes } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchResults } from '../base/point.ts'
+import type { Meter } from '../base/quotas.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import type { CollectionLease } from '../collections/open-collections.ts'
@@ -120,7 +121,18 @@ export class ClusterDatabase implements Database {
     const partition = onError === 'abort' ? partitionToDraw(points) : undefined
     if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
-    return await this.#write(request, signal, isDrawn ? idSeed[0] : undefined)
+    return await this.#growing(
+      () => this.#collection.addedBy(points, identity),
+      () => this.#write(request, signal, isDrawn ? idSeed[0] : undefined),
+    )
+  }
+
+  /** Runs a change that adds points. What other nodes are storing now is not counted. */
+  async #growing<Result>(
+    added: () => number | Promise<number>,
+    change: () => Promise<Result>,
+  ): Promise<Result> {
+    return await this.#collection.growing(added, change, () => this.count())
   }
 
   async remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean> {
@@ -138,7 +150,10 @@ export class ClusterDatabase implements Database {
     if (when?.kind === 'filter') checkWithoutWords(when.filter, 'when.filter')
     if (keyFilter !== undefined) checkWithoutWords(keyFilter, 'the filter of the key')
     await this.#collection.checkRoom([point])
-    return await this.#write({ kind: 'put', id, point, when, keyFilter }, signal, partitionOf(id))
+    return await this.#growing(
+      async () => ((await this.get(id)) === undefined ? 1 : 0),
+      () => this.#write({ kind: 'put', id, point, when, keyFilter }, signal, partitionOf(id)),
+    )
   }
 
   async patch(
@@ -151,7 +166,10 @@ export class ClusterDatabase implements Database {
     if (when?.kind === 'filter') checkWithoutWords(when.filter, 'when.filter')
     if (keyFilter !== undefined) checkWithoutWords(keyFilter, 'the filter of the key')
     await this.#collection.checkPatchRoom(id, patch)
-    return await this.#write({ kind: 'patch', id, patch, when, keyFilter }, signal, partitionOf(id))
+    return await this.#growing(
+      () => 0,
+      () => this.#write({ kind: 'patch', id, patch, when, keyFilter }, signal, partitionOf(id)),
+    )
   }
 
   /**
@@ -304,6 +322,10 @@ export class ClusterCollections implements Collections {
   /** Leases this node's copy of a collection. */
   leaseLocal(name: string): LocalLease | Promise<LocalLease> {
     return this.#set.lease(name)
+  }
+
+  meterOf(name: string): Meter | undefined {
+    return this.#set.meterOf(name)
   }
 
   list(): readonly CollectionInfo[] {

@@ -1,6 +1,7 @@
 import { type CollectionInfo, type CollectionSettings, defaultCollection } from '../base/collection.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
+import type { Meter, Quotas } from '../base/quotas.ts'
 import { Turn } from '../base/turns.ts'
 import type { Collections, CollectionTotals } from '../points/database.ts'
 import { PartitionDigest } from '../storage/applied.ts'
@@ -32,7 +33,10 @@ export class CollectionSet implements Collections {
   constructor(options: OpenCollectionsOptions) {
     this.#options = options
     this.#open = new OpenCollections(options)
-    options.engine.readers.find = (name) => this.#viewable(name)
+    const { engine, store } = options
+    engine.readers.find = (name) => this.#viewable(name)
+    engine.meters.retain(new Set())
+    for (const { name, number } of this.#records()) engine.meters.set(name, store.quotasOf(number))
   }
 
   get aliases(): ReadonlyMap<string, string> {
@@ -177,9 +181,12 @@ export class CollectionSet implements Collections {
       if (exists) {
         this.#checkSame(name, settings)
         await this.#declareWords(name, settings.words)
+        await this.#declareQuotas(name, settings.quotas)
       } else {
         if (store.collections.size >= collectionsMax) throw tooMany(store.collections.size)
-        await store.create({ name, ...settings, words: settings.words ?? undefined })
+        const declared = { words: settings.words ?? undefined, quotas: orNone(settings.quotas) }
+        await store.create({ name, ...settings, ...declared })
+        this.#options.engine.meters.set(name, settings.quotas)
       }
       return { created: !exists, info: this.get(name) }
     })
@@ -190,10 +197,23 @@ export class CollectionSet implements Collections {
     const { store } = this.#options
     const { number } = this.#find(name)
     if (JSON.stringify(store.wordsOf(number)) === JSON.stringify(words ?? undefined)) return
-    await store.setWords(number, words ?? undefined)
+    await store.declare(number, { words: words ?? undefined })
     const opened = await this.lease(name)
     using lease = opened
     lease.database.declareWords(words ?? undefined)
+  }
+
+  async #declareQuotas(name: string, quotas: CollectionSettings['quotas']): Promise<void> {
+    if (quotas === undefined) return
+    const { store, engine } = this.#options
+    const { number } = this.#find(name)
+    if (JSON.stringify(store.quotasOf(number)) === JSON.stringify(orNone(quotas))) return
+    await store.declare(number, { quotas: orNone(quotas) })
+    engine.meters.set(name, quotas)
+  }
+
+  meterOf(name: string): Meter | undefined {
+    return this.#options.engine.meters.get(this.aliases.get(name) ?? name)
   }
 
   drop(name: string): Promise<void> {
@@ -213,6 +233,7 @@ export class CollectionSet implements Collections {
       try {
         await this.#open.discard(number)
         await store.drop(name)
+        this.#options.engine.meters.set(name, undefined)
       } finally {
         this.#dropping.delete(number)
       }
@@ -272,7 +293,8 @@ export class CollectionSet implements Collections {
   #infoOf(record: CollectionRecord, aliases: ReadonlyMap<string, readonly string[]>): CollectionInfo {
     const { name } = record
     const { dimension = record.dimension, points } = this.#open.figuresOf(record)
-    const words = this.#options.store.wordsOf(record.number)
+    const { store } = this.#options
+    const [words, quotas] = [store.wordsOf(record.number), store.quotasOf(record.number)]
     return {
       name,
       hnsw: this.#open.hnswOf(record.hnsw),
@@ -280,6 +302,7 @@ export class CollectionSet implements Collections {
       dimension,
       points,
       ...(words && { words }),
+      ...(quotas && { quotas }),
     }
   }
 
@@ -299,6 +322,10 @@ export class CollectionSet implements Collections {
       )
     }
   }
+}
+
+function orNone(quotas: Quotas | undefined): Quotas | undefined {
+  return quotas && Object.keys(quotas).length > 0 ? quotas : undefined
 }
 
 function notFound(name: string): DatabaseError {

@@ -80,6 +80,7 @@ const replicaAlone =
 export class Collection implements Database, AsyncDisposable {
   readonly #parts: EngineParts
   readonly #store: Store
+  readonly #meter: CollectionOptions['meter']
   readonly #slots: SlotAllocator
   readonly #indexer: Indexer
   /** The points in memory. */
@@ -110,6 +111,7 @@ export class Collection implements Database, AsyncDisposable {
     this.#parts = parts
     this.results = parts.results.share()
     this.#store = store
+    this.#meter = options.meter
     this.#slots = new SlotAllocator(store.slotCount)
     this.#indexer = new Indexer({
       ...parts.options,
@@ -280,19 +282,51 @@ export class Collection implements Database, AsyncDisposable {
     points: readonly NewPoint[],
     { onError = 'abort', identity, signal, keyFilter }: InsertOptions = {},
   ): Promise<Inserted> {
-    return this.#ownWrites.submit({ kind: 'insert', points, onError, identity, keyFilter }, { signal })
+    return this.growing(
+      () => this.addedBy(points, identity),
+      () => this.#ownWrites.submit({ kind: 'insert', points, onError, identity, keyFilter }, { signal }),
+    )
+  }
+
+  /** How many points an insert adds: none if it is repeated. */
+  addedBy(points: readonly NewPoint[], identity: InsertOptions['identity']): number {
+    const isRepeated = identity !== undefined && this.#store.keyedRequest(identity.keyHash) !== undefined
+    return isRepeated ? 0 : points.length
+  }
+
+  /**
+   * Runs a change that adds points or memory.
+   *
+   * @param points there are now; absent: those of this node
+   * @throws DatabaseError `quota_exceeded`
+   */
+  async growing<Result>(
+    added: () => number | Promise<number>,
+    change: () => Promise<Result>,
+    points: () => number | Promise<number> = () => this.points,
+  ): Promise<Result> {
+    const meter = this.#meter?.()
+    if (meter === undefined) return await change()
+    const more = await added()
+    return await meter.growing(more, { points: await points(), bytes: this.claimedBytes }, change)
   }
 
   put(
     ...[id, point, when, signal, keyFilter]: Parameters<Database['put']>
   ): Promise<{ readonly version: number; readonly created: boolean }> {
-    return this.#ownWrites.submit({ kind: 'put', id, point, when, keyFilter }, { signal })
+    return this.growing(
+      () => (this.livePoints.table.find(id) === -1 ? 1 : 0),
+      () => this.#ownWrites.submit({ kind: 'put', id, point, when, keyFilter }, { signal }),
+    )
   }
 
   patch(
     ...[id, patch, when, signal, keyFilter]: Parameters<Database['patch']>
   ): Promise<{ readonly version: number }> {
-    return this.#ownWrites.submit({ kind: 'patch', id, patch, when, keyFilter }, { signal })
+    return this.growing(
+      () => 0,
+      () => this.#ownWrites.submit({ kind: 'patch', id, patch, when, keyFilter }, { signal }),
+    )
   }
 
   remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean> {

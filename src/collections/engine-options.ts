@@ -1,6 +1,7 @@
 import type { SharedBudget } from '../base/budgets.ts'
 import type { WordSettings } from '../base/collection.ts'
 import type { Logger } from '../base/log.ts'
+import type { Meter, Meters } from '../base/quotas.ts'
 import type { IndexThreadPool } from '../graphs/index-thread-pool.ts'
 import type { CodeBits } from '../index/segment.ts'
 import type { MemoryBudget } from '../index/vector-index.ts'
@@ -53,6 +54,8 @@ export interface CollectionOptions {
   readonly hnswEfConstruction: number
   /** The words that the collection declares. */
   readonly words?: WordSettings | undefined
+  /** Counts against the quotas of the collection, if it has some now. */
+  readonly meter?: (() => Meter | undefined) | undefined
   /** On a node of a cluster: changes and the time come from its log. */
   readonly replica?: ReplicaHooks | undefined
   /** Aborts the opening while points are loaded. */
@@ -70,6 +73,8 @@ export interface EngineParts {
   /** The bytes of changes that wait for the disk. */
   readonly writes: SharedBudget
   readonly memory: MemoryBudget
+  /** Of the collections that have quotas. */
+  readonly meters: Meters
 }
 
 /** Returns the lane of the first thread that searches by itself; the other threads have those before. */

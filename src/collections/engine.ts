@@ -1,5 +1,6 @@
 import { SharedBudget } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
+import { Meters } from '../base/quotas.ts'
 import { collectGarbage } from '../base/runtime.ts'
 import { IndexThreadPool } from '../graphs/index-thread-pool.ts'
 import { MemoryBudget } from '../index/vector-index.ts'
@@ -46,6 +47,7 @@ export function startEngine(options: EngineOptions): Engine {
       inWords: (bytes) => `${bytes} bytes of changes are waiting for the disk`,
     }),
     memory: new MemoryBudget(options.maxMemoryBytes),
+    meters: new Meters('collection', 1 + (options.readingThreads ?? 0)),
   })
 }
 
@@ -90,6 +92,11 @@ export class Engine implements AsyncDisposable {
   /** The memory that all open collections use together. */
   get memory(): MemoryBudget {
     return this.#parts.memory
+  }
+
+  /** Of the collections that have quotas. */
+  get meters(): Meters {
+    return this.#parts.meters
   }
 
   get stats(): EngineStats {

@@ -190,6 +190,7 @@ export class OpenCollections {
       hnswM: m,
       hnswEfConstruction: efConstruction,
       words: this.#options.store.wordsOf(number),
+      meter: () => this.#options.engine.meters.get(name),
       replica: this.#options.replicaOf?.(name),
     }
   }

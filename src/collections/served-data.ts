@@ -115,6 +115,7 @@ export class ServedData {
       indexDirectory,
       signal: this.#stop.signal,
       words: store.wordsOf(mainNumber),
+      meter: () => engine.meters.get(defaultCollection),
       replica: replicaOf?.(defaultCollection),
     })
     const set = new CollectionSet({ ...this.#options, store, main, replicaOf })

@@ -13,6 +13,7 @@ import {
   type Profile,
   type VectorQuery,
 } from '../base/point.ts'
+import type { Quotas } from '../base/quotas.ts'
 import { filterMessage, filterOf } from './filters.ts'
 import type * as messages from './generated/vectordb_pb.js'
 import type { Encoded } from './reader.ts'
@@ -251,5 +252,16 @@ export function wordSettingsOf(message: Encoded<messages.WordSettings>): WordSet
     paths,
     ...(k1 === undefined ? {} : { k1 }),
     ...(b === undefined ? {} : { b }),
+  }
+}
+
+/** Reads the quotas of a collection. */
+export function quotasOf(message: Encoded<messages.Quotas>): Quotas {
+  const { points, bytes, requestsPerSecond, searchesInFlight } = message.read()
+  return {
+    ...(points === undefined ? {} : { points: Number(points) }),
+    ...(bytes === undefined ? {} : { bytes: Number(bytes) }),
+    ...(requestsPerSecond === undefined ? {} : { requestsPerSecond }),
+    ...(searchesInFlight === undefined ? {} : { searchesInFlight }),
   }
 }

@@ -14,6 +14,7 @@ import type {
   SearchQuery,
   SearchResults,
 } from '../base/point.ts'
+import type { Meter } from '../base/quotas.ts'
 import type { DistanceSource, Route } from '../index/routes.ts'
 import type { Moment, Snapshot, SnapshotChoice } from '../storage/store.ts'
 
@@ -34,6 +35,8 @@ export interface Collections {
   lease(name: string): Lease | Promise<Lease>
   /** Returns a collection's own name; absent where `aliases` has all of them. Any other name is returned as it is. */
   nameOf?(name: string): string | Promise<string>
+  /** What counts against the quotas of a collection, by its name or alias; undefined if it has none. */
+  meterOf?(name: string): Meter | undefined | Promise<Meter | undefined>
   /** In alphabetical order, the default collection included. */
   list(): readonly CollectionInfo[]
   /** @throws DatabaseError `collection_not_found` */

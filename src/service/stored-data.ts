@@ -76,10 +76,11 @@ export async function storedCollections(config: Config): Promise<readonly Stored
       hnsw: {},
       aliases: aliasesOf(defaultCollection),
       words: data.store.wordsOf(mainNumber),
+      quotas: data.store.quotasOf(mainNumber),
     },
-    ...[...collections.values()].map(({ name, number, hnsw, words, dimension: given }) => {
+    ...[...collections.values()].map(({ name, number, hnsw, words, quotas, dimension: given }) => {
       const { points, dimension = given } = data.store.summary(number)
-      return { name, points, dimension, hnsw, aliases: aliasesOf(name), words }
+      return { name, points, dimension, hnsw, aliases: aliasesOf(name), words, quotas }
     }),
   ]
 }

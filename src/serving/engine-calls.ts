@@ -4,6 +4,7 @@ import type { TakenSnapshot } from '../api/inspect-service.ts'
 import { type OperationName, type OperationRow, operations } from '../api/operations.ts'
 import { inCollection } from '../api/run-operation.ts'
 import type { SlowRequest } from '../api/slow-requests.ts'
+import type { MeterSetup } from '../base/quotas.ts'
 import type { Answers } from './line.ts'
 import type { SharedState } from './shared-state.ts'
 
@@ -22,6 +23,8 @@ export interface KnownCollection {
   /** Its own name, for an alias. */
   readonly name: string
   readonly dimension: number | undefined
+  /** Absent if it has no quotas. */
+  readonly meter?: MeterSetup | undefined
 }
 
 /** A snapshot that a serving thread reads over the line. */
@@ -91,7 +94,12 @@ export class EngineCalls {
     return await inCollection(this.#context, { collection }, undefined, async ({ database }) => ({
       name,
       dimension: database.dimension,
+      meter: await this.#meterOf(name),
     }))
+  }
+
+  async #meterOf(name: string): Promise<MeterSetup | undefined> {
+    return (await this.#context.collections.meterOf?.(name))?.setup
   }
 
   async #run<Name extends OperationName>(name: Name, input: undefined, call: Call): Promise<unknown> {

@@ -4,6 +4,7 @@ import type { OperationName } from '../api/operations.ts'
 import { type SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Point, SearchResults } from '../base/point.ts'
+import { Meter } from '../base/quotas.ts'
 import type { AuditLevel } from '../base/setting-info.ts'
 import type { LocalReads } from '../collections/local-reads.ts'
 import type { Embedding, Embeddings } from '../embeddings/embedder.ts'
@@ -27,8 +28,9 @@ export function remoteContext(
   state: SharedState,
   settings: RemoteSettings,
   reads: LocalReads,
+  thread: number,
 ): ApiContext {
-  const collections = new RemoteCollections(line, state, reads)
+  const collections = new RemoteCollections(line, state, reads, thread)
   const database = remoteDatabase(line, reads, undefined, () => state.dimension)
   const { limits, embeddings, canRerank } = settings
   const audit = settings.audit === 'off' ? undefined : remoteAudit(line, settings.audit)
@@ -153,20 +155,24 @@ function remoteDatabase(
   return Object.defineProperty(database, 'dimension', { get: dimension }) as Database
 }
 
+type Known = Omit<KnownCollection, 'meter'> & { readonly meter: Meter | undefined }
+
 /** Collections by name. What is known of them is kept while the engine's catalog stays as it is. */
-class RemoteCollections implements Pick<Collections, 'lease' | 'aliases' | 'nameOf'> {
+class RemoteCollections implements Pick<Collections, 'lease' | 'aliases' | 'nameOf' | 'meterOf'> {
   readonly #line: Line
   readonly #state: SharedState
   readonly #reads: LocalReads
-  readonly #known = new Map<string, KnownCollection>()
+  readonly #thread: number
+  readonly #known = new Map<string, Known>()
   /** Those of the collections that have been leased. */
   readonly #aliases = new Map<string, string>()
   #catalog = 0
 
-  constructor(line: Line, state: SharedState, reads: LocalReads) {
+  constructor(line: Line, state: SharedState, reads: LocalReads, thread: number) {
     this.#line = line
     this.#state = state
     this.#reads = reads
+    this.#thread = thread
   }
 
   get aliases(): ReadonlyMap<string, string> {
@@ -183,13 +189,25 @@ class RemoteCollections implements Pick<Collections, 'lease' | 'aliases' | 'name
     return this.#known.get(name)?.name ?? (this.#line.ask('nameOf', name) as Promise<string>)
   }
 
+  /** Counts in the memory of the engine's meter. */
+  meterOf(name: string): Meter | undefined | Promise<Meter | undefined> {
+    this.#forget()
+    const known = this.#known.get(name)
+    return known === undefined ? this.#ask(name).then(({ meter }) => meter) : known.meter
+  }
+
   async #learn(name: string): Promise<Lease> {
+    return this.#leaseOf(name, await this.#ask(name))
+  }
+
+  async #ask(name: string): Promise<Known> {
     const { catalog } = this.#state
-    const known = (await this.#line.ask('collection', name)) as KnownCollection
+    const { meter, ...answer } = (await this.#line.ask('collection', name)) as KnownCollection
+    const known = { ...answer, meter: meter && new Meter(meter, this.#thread) }
     this.#forget()
     if (catalog === this.#catalog) this.#known.set(name, known)
     if (known.name !== name) this.#aliases.set(name, known.name)
-    return this.#leaseOf(name, known)
+    return known
   }
 
   #forget(): void {
@@ -200,7 +218,7 @@ class RemoteCollections implements Pick<Collections, 'lease' | 'aliases' | 'name
     this.#aliases.clear()
   }
 
-  #leaseOf(name: string, learnt?: KnownCollection): Lease {
+  #leaseOf(name: string, learnt?: Known): Lease {
     const dimension = (): number | undefined => (this.#known.get(name) ?? learnt)?.dimension
     return { database: remoteDatabase(this.#line, this.#reads, name, dimension), [Symbol.dispose]() {} }
   }

@@ -56,7 +56,7 @@ const line: Line = new Line({
 })
 port.on('message', (messages: readonly LineMessage[]) => line.receive(messages))
 
-const context = remoteContext(line, new SharedState(state), settings, localReads)
+const context = remoteContext(line, new SharedState(state), settings, localReads, thread)
 
 /** If it fails, the engine is asked for the whole search, and that fails as it should. */
 const matching: MatchingCall = async (...query) =>

@@ -4,6 +4,7 @@ import { crc32 } from 'node:zlib'
 import { defaultCollection, type WordSettings } from '../base/collection.ts'
 import { assert } from '../base/errors.ts'
 import { syncDirectoryAsync } from '../base/files.ts'
+import type { Quotas } from '../base/quotas.ts'
 import {
   beyondRepair,
   collectionDirectory,
@@ -13,7 +14,7 @@ import {
   rowFilePath,
 } from './files/data-directory.ts'
 import { checksumUnder, rowsHeaderBytes } from './key-layout.ts'
-import type { CollectionRecord } from './store.ts'
+import type { CollectionRecord, Declared } from './store.ts'
 import type { Table } from './table.ts'
 import type { EntryChange } from './writer/writer-messages.ts'
 
@@ -75,9 +76,13 @@ export class Catalog {
     return this.#records.get(number)?.words
   }
 
-  setWords(number: number, words: WordSettings | undefined): CatalogChange {
-    const { words: _, ...others } = this.#records.get(number)!
-    const record = words === undefined ? others : { ...others, words }
+  quotasOf(number: number): Quotas | undefined {
+    return this.#records.get(number)?.quotas
+  }
+
+  /** @param declared undefined values remove what was declared */
+  declare(number: number, declared: Declared): CatalogChange {
+    const record = { ...this.#records.get(number)!, ...declared }
     return {
       entries: [entryOf(record, this.#aliasesOf(record.name))],
       apply: () => this.#add(number, record),
@@ -140,8 +145,12 @@ export class Catalog {
     return [...aliases].filter(([, target]) => target === name).map(([alias]) => alias)
   }
 
-  #add(number: number, { name, dimension, hnsw, words, createdMs }: Omit<CollectionRecord, 'number'>): void {
-    const record = { number, name, dimension, hnsw, createdMs, ...(words && { words }) }
+  #add(
+    number: number,
+    { name, dimension, hnsw, words, quotas, createdMs }: Omit<CollectionRecord, 'number'>,
+  ): void {
+    const declared = { ...(words && { words }), ...(quotas && { quotas }) }
+    const record = { number, name, dimension, hnsw, createdMs, ...declared }
     this.#records.set(number, record)
     if (number !== mainNumber) this.collections.set(name, record)
   }

@@ -4,6 +4,7 @@ import { defaultCollection, type WordSettings } from '../base/collection.ts'
 import { assert, type WritesBlocked } from '../base/errors.ts'
 import { syncDirectory } from '../base/files.ts'
 import type { Logger } from '../base/log.ts'
+import type { Quotas } from '../base/quotas.ts'
 import { idempotencyKeyLifeMs } from '../base/request-headers.ts'
 import { Turn } from '../base/turns.ts'
 import { Catalog, type CatalogChange, clearLeftovers, mainNumber, removeDirectory } from './catalog.ts'
@@ -30,6 +31,7 @@ import type {
   CollectionRecord,
   CollectionSummary,
   DataStore,
+  Declared,
   NewCollection,
   Store,
 } from './store.ts'
@@ -194,14 +196,18 @@ class DirectoryStore implements DataStore {
     return this.#catalog.wordsOf(number)
   }
 
-  async setWords(number: number, words: WordSettings | undefined): Promise<void> {
+  quotasOf(number: number): Quotas | undefined {
+    return this.#catalog.quotasOf(number)
+  }
+
+  async declare(number: number, declared: Declared): Promise<void> {
     await this.#inTurn(async () => {
-      const change = this.#catalog.setWords(number, words)
+      const change = this.#catalog.declare(number, declared)
       await this.#commit(change, { kind: 'entries', entries: change.entries })
     })
   }
 
-  async create({ name, dimension, hnsw = {}, words }: NewCollection): Promise<CollectionRecord> {
+  async create({ name, dimension, hnsw = {}, words, quotas }: NewCollection): Promise<CollectionRecord> {
     return await this.#inTurn(async () => {
       assert(!this.#catalog.collections.has(name), 'the name of a new collection is not in use')
       const change = this.#catalog.create({
@@ -210,6 +216,7 @@ class DirectoryStore implements DataStore {
         hnsw,
         createdMs: Date.now(),
         ...(words && { words }),
+        ...(quotas && { quotas }),
       })
       const { number: collection } = change.collection
       const first = firstEntries(dimension).map((each) => ({ table: 'meta' as const, collection, ...each }))

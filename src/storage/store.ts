@@ -3,6 +3,7 @@ import type { CollectionSettings, HnswSettings, WordSettings } from '../base/col
 import type { Reason } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type { Applied } from './applied.ts'
 
 /**
@@ -312,7 +313,7 @@ export interface WriteGroup {
   readonly dimension?: number | undefined
 }
 
-/** A named collection as it was created, with the words that it declares now. */
+/** A named collection as it was created, with what it declares now. */
 export interface CollectionRecord {
   /** Never reused for another collection, even after this one is dropped. */
   readonly number: number
@@ -321,8 +322,12 @@ export interface CollectionRecord {
   readonly dimension: number | undefined
   readonly hnsw: HnswSettings
   readonly words?: WordSettings | undefined
+  readonly quotas?: Quotas | undefined
   readonly createdMs: number
 }
+
+/** What a collection declares, and may change at any time. */
+export type Declared = Pick<CollectionRecord, 'words' | 'quotas'>
 
 /** The name and settings of a new collection. */
 export interface NewCollection extends Partial<CollectionSettings> {
@@ -371,12 +376,16 @@ export interface DataStore {
   /** Returns the words that a collection declares, also the default one. */
   wordsOf(number: number): WordSettings | undefined
 
+  /** Returns the quotas of a collection, also the default one. */
+  quotasOf(number: number): Quotas | undefined
+
   /**
-   * Changes the words that a collection declares; durable when this resolves.
+   * Changes what a collection declares, as far as it is given; durable when this resolves.
    *
+   * @param declared undefined values remove what was declared
    * @throws DatabaseError like `create`
    */
-  setWords(number: number, words: WordSettings | undefined): Promise<void>
+  declare(number: number, declared: Declared): Promise<void>
 
   /**
    * Removes a collection and its aliases. This is durable when it resolves. The caller has closed the store of the

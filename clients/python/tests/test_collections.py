@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from vicinal import AlreadyExistsError, CollectionNotFoundError, Hnsw, InvalidArgumentError, Vicinal
+from vicinal import (
+    AlreadyExistsError,
+    CollectionNotFoundError,
+    Hnsw,
+    InvalidArgumentError,
+    QuotaExceededError,
+    Quotas,
+    Vicinal,
+)
 
 
 def test_collections_are_created_listed_and_deleted(client: Vicinal) -> None:
@@ -43,3 +51,15 @@ def test_an_invalid_name_never_leaves_the_client(client: Vicinal) -> None:
             client.collection(name)
         with pytest.raises(InvalidArgumentError, match="cannot be the name"):
             client.collections.get(name)
+
+
+def test_quotas_are_set_held_and_removed(client: Vicinal) -> None:
+    quotas = Quotas(points=1, bytes=10**12, requests_per_second=1000, searches_in_flight=3)
+    assert client.collections.put("bounded", 2, quotas=quotas).info.quotas == quotas
+    assert client.collections.put("bounded", 2).info.quotas == quotas
+    client.collection("bounded").insert([1, 2], "x")
+    with pytest.raises(QuotaExceededError, match="points of the collection bounded would be 2, the quota is 1"):
+        client.collection("bounded").insert([1, 2], "y")
+    assert client.collections.put("bounded", 2, quotas=Quotas()).info.quotas is None
+    client.collection("bounded").insert([1, 2], "y")
+    client.collections.delete("bounded")

@@ -54,6 +54,7 @@ class Requests {
         settings: {
           dimension: this.#isTrue() ? this.#count() % 65_536 : undefined,
           hnsw: { m: this.#isTrue() ? this.#count() % 64 : undefined, efConstruction: undefined },
+          ...this.#maybe({ quotas: this.#isTrue() ? {} : { points: this.#count(), searchesInFlight: 3 } }),
         },
       }),
       () => ({ kind: 'drop', name: this.#text() }),

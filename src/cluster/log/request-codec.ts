@@ -18,6 +18,7 @@ import {
   newPointOf,
   patchMessage,
   patchOf,
+  quotasOf,
   storedOf,
   wordSettingsOf,
 } from '../../messages/points.ts'
@@ -205,10 +206,12 @@ function* requestOf(request: Fields<LogRequest>['request'], bytes: Buffer): Gene
     case 'expire':
       return { kind: 'expire', ids: yield* idsOf(request.value) }
     case 'create': {
-      const { name, dimension, hnsw, words, withoutWords } = request.value.read()
+      const { name, dimension, hnsw, words, withoutWords, quotas } = request.value.read()
       const { m, efConstruction } = given(hnsw, (each) => each.read())
       const declared = withoutWords ? { words: null } : words && { words: wordSettingsOf(words) }
-      return { kind: 'create', name, settings: { ...settingsOf(dimension, m, efConstruction), ...declared } }
+      const bounded = quotas && { quotas: quotasOf(quotas) }
+      const settings = { ...settingsOf(dimension, m, efConstruction), ...declared, ...bounded }
+      return { kind: 'create', name, settings }
     }
     case 'drop':
       return { kind: 'drop', name: request.value }

@@ -164,13 +164,14 @@ export class PointsSender {
 
 /** What a new node needs of a collection besides its points. */
 async function* newCollection(
-  { name, hnsw, words }: CollectionInfo,
+  { name, hnsw, words, quotas }: CollectionInfo,
   collection: Collection,
 ): AsyncGenerator<Part, void> {
   const snapshot = collection.snapshot()
   try {
     const { applied, dimension, sequence } = snapshot
-    const head = { name, position: applied?.position ?? 0, dimension, hnsw, words, sequence, applied }
+    const settings = { name, dimension, hnsw, words, quotas }
+    const head = { ...settings, position: applied?.position ?? 0, sequence, applied }
     yield { case: 'collection', value: head }
     yield* keyedRequestsOf(snapshot)
   } finally {

@@ -1,17 +1,17 @@
-import { defaultCollection, type WordSettings } from '../../base/collection.ts'
+import { defaultCollection } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import type { ServedData } from '../../collections/served-data.ts'
 import type { CollectionHead } from '../../messages/generated/cluster_pb.js'
-import { wordSettingsOf } from '../../messages/points.ts'
+import { quotasOf, wordSettingsOf } from '../../messages/points.ts'
 import type { Fields } from '../../messages/reader.ts'
 import { type Applied, PartitionDigest } from '../../storage/applied.ts'
 import { mainNumber } from '../../storage/catalog.ts'
 import { openDataStore, type StoreOptions } from '../../storage/data-store.ts'
 import { beginReplacement, commitReplacement, DirectoryLock } from '../../storage/files/data-directory.ts'
 import { decodeKeyedRequest } from '../../storage/keyed-requests.ts'
-import type { DataStore, KeyedRequest, Store } from '../../storage/store.ts'
+import type { DataStore, Declared, KeyedRequest, Store } from '../../storage/store.ts'
 import type { Announcement } from '../membership/membership.ts'
 import type { Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
@@ -108,7 +108,7 @@ export async function fillDirectory(
     await using opened = new AsyncDisposableStack()
     const data = await openDataStore({ ...options, ...(dimension === undefined ? {} : { dimension }) })
     opened.defer(() => data.close())
-    if (main.words !== undefined) await data.setWords(mainNumber, wordsOf(main))
+    await data.declare(mainNumber, declaredIn(main))
     await addKeyedRequests(data.main, stream, appliedOf(main, logId))
     let each = await stream.take('collection')
     for (; each !== undefined; each = await stream.take('collection'))
@@ -138,8 +138,8 @@ function appliedOf({ applied, sequence }: Fields<CollectionHead>, logId: string)
   }
 }
 
-function wordsOf({ words }: Fields<CollectionHead>): WordSettings | undefined {
-  return words && wordSettingsOf(words)
+function declaredIn({ words, quotas }: Fields<CollectionHead>): Declared {
+  return { words: words && wordSettingsOf(words), quotas: quotas && quotasOf(quotas) }
 }
 
 async function addCollection(
@@ -149,7 +149,7 @@ async function addCollection(
   logId: string,
 ): Promise<void> {
   const { name, dimension, hnsw } = head
-  const { number } = await data.create({ name, dimension, hnsw: hnsw?.read() ?? {}, words: wordsOf(head) })
+  const { number } = await data.create({ name, dimension, hnsw: hnsw?.read() ?? {}, ...declaredIn(head) })
   const store = await data.open(number)
   try {
     const applied = appliedOf(head, logId)

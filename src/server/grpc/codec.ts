@@ -164,12 +164,13 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
   PutCollection: {
     decode(bytes) {
       const message = Encoded.of(messages.PutCollectionRequestSchema, bytes)
-      const { hnsw, words, withoutWords, ...fields } = message.read()
+      const { hnsw, words, withoutWords, quotas, ...fields } = message.read()
       return {
         ...fields,
         ...nameIn(fields),
         hnsw: hnsw?.read(),
         words: withoutWords ? null : words && wordsIn(words),
+        quotas: quotas?.read(),
       }
     },
     encode: answers.putCollection,

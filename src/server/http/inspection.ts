@@ -7,15 +7,18 @@ import { parseDateTime } from '../../base/attributes.ts'
 import { invalid } from '../../base/errors.ts'
 import { partitionCount } from '../../base/partitions.ts'
 import { distanceMetrics, type Metric } from '../../base/point.ts'
+import { quotasJson } from '../../base/quotas.ts'
 import { positionHeader } from '../../base/request-headers.ts'
 import type { SettingInfo } from '../../base/setting-info.ts'
 import type { StreamedAnswer } from './answers.ts'
 
 /** What operators see: the state of an index, the slowest requests and the settings as JSON, and snapshots. */
 
-export function encodeStats({ collection, stats, totals }: Stats): string {
+export function encodeStats({ collection, stats, totals, quotas }: Stats): string {
   const json = 'nodes' in stats ? statsOfNodesJson(collection, stats) : statsJson(collection, stats)
-  return JSON.stringify({ ...json, all_collections: totals && totalsJson(totals) })
+  const { max = {}, ...use } = quotas ?? {}
+  const quotasOf = quotas && { ...quotasJson(max), ...use }
+  return JSON.stringify({ ...json, quotas: quotasOf, all_collections: totals && totalsJson(totals) })
 }
 
 export function encodeSlowRequests({ thresholdMs, requests }: SlowRequestsAnswer): string {

@@ -9,6 +9,7 @@ import { reasons } from '../../base/errors.ts'
 import { IdTexts } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../../base/ids.ts'
 import type { HitDetails, Include, Payload, Profile, SearchResults } from '../../base/point.ts'
+import { quotasJson } from '../../base/quotas.ts'
 import type { EvaluatedPoints } from '../../base/relevance.ts'
 import { inTurns } from '../../base/turns.ts'
 import { encodeAttributes, encodeDateTime } from '../../messages/json-attributes.ts'
@@ -248,7 +249,7 @@ function byName([a]: readonly [string, string], [b]: readonly [string, string]):
 
 /** Leaves out undefined fields. */
 function inJson(info: CountedCollection): object {
-  const { name, dimension, points, hnsw, aliases, partitions, embeddingModel, words } = info
+  const { name, dimension, points, hnsw, aliases, partitions, embeddingModel, words, quotas } = info
   return {
     name,
     dimension,
@@ -261,5 +262,6 @@ function inJson(info: CountedCollection): object {
       ...words,
       paths: Object.fromEntries(words.paths.map(({ path, weight }) => [path, weight])),
     },
+    quotas: quotas && quotasJson(quotas),
   }
 }

@@ -17,6 +17,7 @@ import type {
 import {
   aliasesMax,
   type PutCollectionInput,
+  type QuotasInput,
   type SetAliasesInput,
   tooManyAliases,
   tooManyWordPaths,
@@ -399,8 +400,14 @@ const words = {
   },
 }
 
+/** Its fields must be known: a misspelled quota would bound nothing. */
+const quotas = new ObjectReader<QuotasInput>(
+  { points: readNumber, bytes: readNumber, requestsPerSecond: readNumber, searchesInFlight: readNumber },
+  'quotas',
+)
+
 const decodeSettings = bodyOf(
-  new ObjectReader<PutCollectionInput>({ dimension: readNumber, hnsw, words }),
+  new ObjectReader<PutCollectionInput>({ dimension: readNumber, hnsw, words, quotas }),
   same,
 )
 

@@ -3,6 +3,7 @@ import { defaultCollection, type HnswSettings, type WordSettings } from '../../b
 import { DatabaseError } from '../../base/errors.ts'
 import { idToBytes } from '../../base/ids.ts'
 import type { Logger } from '../../base/log.ts'
+import type { Quotas } from '../../base/quotas.ts'
 import { PartitionDigest } from '../applied.ts'
 import { mainNumber } from '../catalog.ts'
 import { openDataStore } from '../data-store.ts'
@@ -47,6 +48,7 @@ interface BackedUpCollection extends Moment {
   readonly dimension?: number | undefined
   readonly hnsw: HnswSettings
   readonly words?: WordSettings | undefined
+  readonly quotas?: Quotas | undefined
   /** Number of all points, and the `PartitionDigest.sum` of them. */
   readonly points: number
   readonly digest: string
@@ -233,10 +235,10 @@ export class BackupWriter {
 
   /** Adds a collection from the bytes of its snapshot, or of its changes since `since`. Verifies them as they arrive. */
   async add(
-    settings: Pick<BackedUpCollection, 'name' | 'dimension' | 'hnsw' | 'words'>,
+    settings: Pick<BackedUpCollection, 'name' | 'dimension' | 'hnsw' | 'words' | 'quotas'>,
     snapshot: AsyncIterable<Uint8Array>,
   ): Promise<BackedUpCollection & { readonly bytes: number }> {
-    const { name, hnsw, words } = settings
+    const { name, hnsw, words, quotas } = settings
     const pieces = new Pieces(this.#store, this.#uploads)
     const reader = await SnapshotReader.open(pieces.passing(snapshot))
     this.#timeMs = Date.now()
@@ -261,6 +263,7 @@ export class BackupWriter {
       ...(dimension === undefined ? {} : { dimension }),
       hnsw,
       ...(words && { words }),
+      ...(quotas && { quotas }),
       ...whole,
       ...(changes && { since: changes.since }),
       pieces: pieces.names,
@@ -419,10 +422,10 @@ export async function restoreBackup(
     }
     try {
       await fill(data.main, main!)
-      if (main!.words !== undefined) await data.setWords(mainNumber, main!.words)
+      await data.declare(mainNumber, { words: main!.words, quotas: main!.quotas })
       for (const collection of others) {
-        const { name, dimension: fixed, hnsw, words } = collection
-        const { number } = await data.create({ name, dimension: fixed, hnsw, words })
+        const { name, dimension: fixed, hnsw, words, quotas } = collection
+        const { number } = await data.create({ name, dimension: fixed, hnsw, words, quotas })
         const store = await data.open(number)
         try {
           await fill(store, collection)

@@ -13,7 +13,7 @@ from .answer_shape import Boost, GroupBy, OnRerankError, Recent
 from .async_client import AsyncCollections, AsyncVicinal
 from .client import Collections, Vicinal
 from .clusters import Consistency
-from .collection_operations import CollectionInfo, Hnsw, PutCollectionResult, Words
+from .collection_operations import CollectionInfo, Hnsw, PutCollectionResult, Quotas, Words
 from .columns import Columns
 from .errors import (
     AlreadyExistsError,
@@ -130,9 +130,10 @@ __all__ = [
     "PutCollectionResult",
     "PutResult",
     "Query",
+    "QuotaExceededError",
+    "Quotas",
     "Recent",
     "Relevance",
-    "QuotaExceededError",
     "RequestTooLargeError",
     "RerankUnavailableError",
     "Retry",

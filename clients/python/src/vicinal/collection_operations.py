@@ -45,6 +45,34 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas:
+    """
+    What a collection may hold or use at most; None is no limit.
+
+    `bytes` are of memory. As many requests as `requests_per_second` may come at once.
+    """
+
+    points: int | None = None
+    bytes: int | None = None
+    requests_per_second: int | None = None
+    searches_in_flight: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.to_json().items():
+            check_whole(value, f"quotas.{name}", 1)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON."""
+        quotas = {
+            "points": self.points,
+            "bytes": self.bytes,
+            "requests_per_second": self.requests_per_second,
+            "searches_in_flight": self.searches_in_flight,
+        }
+        return {name: value for name, value in quotas.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionInfo:
     """A collection. It has no dimension before the first insert, unless it was created with one."""
 
@@ -57,6 +85,8 @@ class CollectionInfo:
     """The model that embeds texts in place of vectors, if the service has embeddings."""
     words: Words | None = None
     """What can be searched by words."""
+    quotas: Quotas | None = None
+    """What it may hold or use at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +140,7 @@ class PutCollection(Operation[PutCollectionResult]):
     Create a collection. Does nothing if it exists with these settings; raises `AlreadyExistsError` if it exists with
     others.
 
-    Without a dimension, the first insert fixes it. Settings cannot be changed later.
+    Without a dimension, the first insert fixes it. Only words and quotas can be changed later; `Quotas()` removes them.
     """
 
     place: Place
@@ -119,6 +149,7 @@ class PutCollection(Operation[PutCollectionResult]):
     _: KW_ONLY
     hnsw: Hnsw | None = None
     words: Words | Literal[False] | None = None
+    quotas: Quotas | None = None
 
     def __post_init__(self) -> None:
         if self.dimension is not None:
@@ -133,6 +164,8 @@ class PutCollection(Operation[PutCollectionResult]):
             body["hnsw"] = {name: value for name, value in settings.items() if value is not None}
         if self.words is not None:
             body["words"] = self.words.to_json() if self.words is not False else None
+        if self.quotas is not None:
+            body["quotas"] = self.quotas.to_json()
         return HttpRequest("PUT", _path_of(self.name), to_json(body))
 
     def answer(self, response: HttpResponse) -> PutCollectionResult:
@@ -192,4 +225,5 @@ def _info_of(json: Json) -> CollectionInfo:
         aliases=json["aliases"],
         embedding_model=json.get("embedding_model"),
         words=Words(**json["words"]) if "words" in json else None,
+        quotas=Quotas(**json["quotas"]) if "quotas" in json else None,
     )

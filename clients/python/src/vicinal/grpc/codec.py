@@ -254,7 +254,7 @@ def _put_collection(operation: collections.PutCollection) -> GrpcCall[collection
         info = read_collection(read_bytes(_part(data, 1, b"")))
         return collections.PutCollectionResult(info, bool(read_unsigned(_part(data, 2, 0))))
 
-    settings = collection_settings(check_name(operation.name), operation.dimension, operation.hnsw, operation.words)
+    settings = collection_settings(check_name(operation.name), operation)
     return _at("PutCollection", Place(), settings, read)
 
 

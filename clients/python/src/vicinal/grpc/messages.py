@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from ..answer_shape import ON_ERROR_RULES, Boost
-from ..collection_operations import CollectionInfo, Hnsw, Words
+from ..collection_operations import CollectionInfo, Hnsw, PutCollection, Quotas, Words
 from ..evaluation import Evaluate, EvaluatedPoints, Evaluation, Judgement, MeasuredSetting, Relevance
 from ..points import (
     ContentType,
@@ -301,11 +301,10 @@ def _step_of(data: bytes) -> ProfileStep:
     return ProfileStep(read_text(parts[1]), read_unsigned(parts.get(2, 0)), read_unsigned(parts.get(3, 0)))
 
 
-def collection_settings(
-    name: str, dimension: int | None, hnsw: Hnsw | None, words: Words | Literal[False] | None
-) -> bytes:
+def collection_settings(name: str, operation: PutCollection) -> bytes:
     """Return a PutCollectionRequest."""
-    graph = hnsw or Hnsw()
+    dimension, words, quotas = operation.dimension, operation.words, operation.quotas
+    graph = operation.hnsw or Hnsw()
     settings = b"".join(
         unsigned(number, value) for number, value in enumerate((graph.m, graph.ef_construction), 1) if value is not None
     )
@@ -316,7 +315,23 @@ def collection_settings(
             message(3, settings),
             message(4, _words(words)) if isinstance(words, Words) else b"",
             flag(5, True) if words is False else b"",
+            message(6, _quotas(quotas)) if quotas is not None else b"",
         )
+    )
+
+
+def _quotas(quotas: Quotas) -> bytes:
+    values = (quotas.points, quotas.bytes, quotas.requests_per_second, quotas.searches_in_flight)
+    return b"".join(unsigned(number, value) for number, value in enumerate(values, 1) if value is not None)
+
+
+def _quotas_of(data: bytes) -> Quotas:
+    single = {number: read_unsigned(value) for number, value in fields(data)}
+    return Quotas(
+        points=single.get(1),
+        bytes=single.get(2),
+        requests_per_second=single.get(3),
+        searches_in_flight=single.get(4),
     )
 
 
@@ -415,6 +430,7 @@ def read_collection(data: bytes) -> CollectionInfo:
         aliases=[read_text(value) for number, value in fields(data) if number == 5],
         embedding_model=read_text(single[6]) if 6 in single else None,
         words=_words_of(read_bytes(single[7])) if 7 in single else None,
+        quotas=_quotas_of(read_bytes(single[8])) if 8 in single else None,
     )
 
 
