@@ -159,6 +159,7 @@ async function assemble(
     metrics,
     logger,
     keys: keys.inForce,
+    keysControl: keys.control,
     refusedKeys: new RefusedKeys(logger),
     readiness: () => [
       ...readinessOf(data, cluster, writesBlocked),
@@ -312,6 +313,7 @@ interface TransportParts {
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly keys: ApiKeys['inForce']
+  readonly keysControl: ApiKeys['control']
   readonly refusedKeys: RefusedKeys
   readonly readiness: () => readonly string[]
   readonly embeddings: Embedder | undefined
@@ -343,6 +345,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
     reranker,
     cluster,
     clusterControl: cluster,
+    keys: parts.keysControl,
     audit,
     slowRequests: new SlowRequests({ ...config, plansOf: (name) => plansIn(context, name) }),
     settings: describedSettings(config, parts.sources),

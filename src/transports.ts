@@ -40,7 +40,8 @@ export interface Transports {
   readonly threads: number
   /** Sets the gRPC health service's status; NOT_SERVING at first. */
   setServing(serving: boolean): void
-  setKeys(keys: ServiceKeys): void
+  /** Resolves when all threads have these. */
+  setKeys(keys: ServiceKeys): Promise<void>
   /** Drains both at the same time. */
   close(timeoutMs: number): Promise<void>
 }
@@ -82,7 +83,7 @@ export async function startTransports(options: TransportsOptions): Promise<Threa
   })
   servers.push(grpc)
   const setServing = (serving: boolean): void => grpc.setServing(serving)
-  const setKeys = (next: ServiceKeys): void => {
+  const setKeys = async (next: ServiceKeys): Promise<void> => {
     grpcKeys.replace(next.grpc)
     httpKeys?.replace(next.http ?? [])
   }

@@ -64,6 +64,9 @@ const calls: { readonly [Name in OperationName]?: (client: VectorClient) => Prom
   DeleteCollection: (client) => client.collections.delete('docs-none'),
   SetAliases: (client) => client.collections.setAliases({ set: { 'docs-live': 'docs-1' } }),
   ListAudit: (client) => client.audit({ limit: 1 }),
+  CreateKey: (client) => client.keys.create({ name: randomUUID() }),
+  ListKeys: (client) => client.keys.list(),
+  RevokeKey: (client) => client.keys.revoke('no-such-key'),
 }
 
 /** The collections that calls name: with an alias of the allowed one, and an allowed alias of a forbidden one. */
@@ -102,6 +105,7 @@ function expected(key: KeyName, operation: OperationName, collection: string | u
   const isSome = line.includes('collections')
   if (line.includes('filter') && within !== 'filter') return 'permission_denied'
   if (isSome && within === undefined) return 'permission_denied'
+  if (operation === 'RevokeKey') return 'not_found'
   if (concerns !== 'points') {
     if (operation === 'DeleteCollection' && !isSome) return 'collection_not_found'
     if (operation === 'DeleteCollection' || operation === 'SetAliases') {

@@ -9,6 +9,8 @@ import { parse } from 'yaml'
 import type { ClusterStatus } from '../src/base/cluster-status.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { startFailingHttpServer } from './support/failing-http-server.ts'
+import { temporaryDirectory } from './support/process.ts'
+import { fileOfKeys, secretOf } from './support/restricted-keys.ts'
 import { startTestCluster, startTestService, type TestService } from './support/service.ts'
 import { until } from './support/until.ts'
 
@@ -227,6 +229,7 @@ describe('the OpenAPI description and the server', () => {
   const served: { readonly method: string; readonly path: string }[] = []
   let service: TestService
   let keyed: TestService
+  let keys: Awaited<ReturnType<typeof temporaryDirectory>>
   let cluster: AsyncDisposable & { readonly services: readonly TestService[] }
 
   before(async () => {
@@ -240,10 +243,15 @@ describe('the OpenAPI description and the server', () => {
     service = await startTestService({ DIMENSION: '2', MAX_REQUEST_BYTES: '2000' })
     cluster = await startTestCluster(['a', 'b'])
     channel('fastify.initialization').unsubscribe(collect)
-    keyed = await startTestService({ HTTP_API_KEY: 'http-key-for-tests', AUDIT: 'all' })
+    keys = await temporaryDirectory()
+    keyed = await startTestService({
+      HTTP_API_KEY: 'http-key-for-tests',
+      AUDIT: 'all',
+      API_KEYS_FILE: await fileOfKeys(keys.path),
+    })
   })
   after(async () => {
-    for (const each of [service, keyed, cluster]) await each[Symbol.asyncDispose]()
+    for (const each of [service, keyed, cluster, keys]) await each[Symbol.asyncDispose]()
   })
 
   it('have the same routes', () => {
@@ -436,6 +444,25 @@ describe('the OpenAPI description and the server', () => {
       await check(keyed.httpUrl, 'get', '/audit', 200, { path: `/audit${query}`, key })
     }
     await check(keyed.httpUrl, 'get', '/audit', 400, { path: '/audit?limit=0', key })
+    const body = {
+      name: 'acme',
+      role: 'write',
+      collections: ['docs-*'],
+      filter: { tenant: { $in: ['acme', 'x'] } },
+      expires_at: '2040-01-01T00:00:00Z',
+      quotas: { points: 10, searches_in_flight: 2 },
+    }
+    const validate = bodyValidator('post', '/keys')
+    assert.ok(validate(body), ajv.errorsText(validate.errors))
+    await check(keyed.httpUrl, 'post', '/keys', 201, { body, key })
+    await check(keyed.httpUrl, 'post', '/keys', 409, { body, key })
+    await check(keyed.httpUrl, 'post', '/keys', 400, { body: {}, key })
+    await check(service.httpUrl, 'post', '/keys', 412, { body })
+    await check(keyed.httpUrl, 'get', '/keys', 200, { key })
+    const path = '/keys/acme'
+    await check(keyed.httpUrl, 'delete', '/keys/{name}', 403, { path, key: secretOf('write') })
+    await check(keyed.httpUrl, 'delete', '/keys/{name}', 204, { path, key })
+    await check(keyed.httpUrl, 'delete', '/keys/{name}', 404, { path, key })
   })
 
   it('agree on the cluster API', async () => {

@@ -1,4 +1,4 @@
-import type { ApiKey } from '../base/api-key.ts'
+import type { ApiKey, KeyInfo } from '../base/api-key.ts'
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/request-headers.ts'
@@ -73,6 +73,14 @@ export interface ClusterControl {
   readonly setReplicas: (replicas: number) => Promise<void>
 }
 
+/** The keys of API_KEYS_FILE. A change is in force on all threads when its promise resolves. */
+export interface KeysControl {
+  /** Returns the key itself. */
+  readonly create: (key: KeyInfo) => Promise<string>
+  readonly list: () => Promise<readonly KeyInfo[]>
+  readonly revoke: (name: string) => Promise<void>
+}
+
 /** What an operation runs against. */
 export interface ApiContext {
   /** The collection that the call names, or the default one. */
@@ -86,6 +94,8 @@ export interface ApiContext {
   /** Undefined on a single node. */
   readonly cluster?: ClusterReads | undefined
   readonly clusterControl?: ClusterControl | undefined
+  /** Undefined without API_KEYS_FILE. */
+  readonly keys?: KeysControl | undefined
   /** Undefined: slow requests are not kept. */
   readonly slowRequests?: SlowRequests | undefined
   /** Undefined: calls leave no lines. */
@@ -111,11 +121,32 @@ export function contextOn(
   databaseOf: () => Database,
   position?: number,
 ): ApiContext {
-  const { limits, embeddings, reranker, cluster, clusterControl, slowRequests, audit, settings, elsewhere } =
-    given
+  const {
+    limits,
+    embeddings,
+    reranker,
+    cluster,
+    clusterControl,
+    keys,
+    slowRequests,
+    audit,
+    settings,
+    elsewhere,
+  } = given
   // `database` is not for everyone, so the context cannot be copied as a whole. The type keeps this list complete.
   const everywhere: { [Name in keyof Required<Everywhere>]: Everywhere[Name] } = {
-    ...{ limits, embeddings, reranker, cluster, clusterControl, slowRequests, audit, settings, elsewhere },
+    ...{
+      limits,
+      embeddings,
+      reranker,
+      cluster,
+      clusterControl,
+      keys,
+      slowRequests,
+      audit,
+      settings,
+      elsewhere,
+    },
   }
   return {
     ...everywhere,

@@ -1,4 +1,4 @@
-import type { Role } from '../base/api-key.ts'
+import type { KeyInfo, Role } from '../base/api-key.ts'
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import type { EvaluatedPoints } from '../base/relevance.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
@@ -56,6 +56,14 @@ import {
   undrainNode,
 } from './inspect-service.ts'
 import {
+  type CreatedKey,
+  type CreateKeyInput,
+  createKey,
+  type KeyNameInput,
+  listKeys,
+  revokeKey,
+} from './keys.ts'
+import {
   type CountPointsInput,
   countPoints,
   type FacetPointsInput,
@@ -111,6 +119,9 @@ export interface OperationTypes {
   ListSlowRequests: { input: undefined; output: SlowRequestsAnswer }
   GetSettings: { input: undefined; output: readonly SettingInfo[] }
   ListAudit: { input: ListAuditInput; output: AuditPage }
+  CreateKey: { input: CreateKeyInput; output: CreatedKey }
+  ListKeys: { input: undefined; output: readonly KeyInfo[] }
+  RevokeKey: { input: KeyNameInput; output: undefined }
   GetCluster: { input: undefined; output: ClusterStatus }
   RemoveNode: { input: NodeInput; output: undefined }
   DrainNode: { input: NodeInput; output: undefined }
@@ -212,6 +223,9 @@ export const operations: { readonly [Name in OperationName]: OperationRow<Name> 
   ListSlowRequests: { run: listSlowRequests, role: 'read', concerns: 'service', admission: 'now' },
   GetSettings: { run: getSettings, role: 'read', concerns: 'service', admission: 'now' },
   ListAudit: { run: listAudit, role: 'admin', concerns: 'service', admission: 'now' },
+  CreateKey: { run: createKey, role: 'admin', concerns: 'service', admission: 'now' },
+  ListKeys: { run: listKeys, role: 'admin', concerns: 'service', admission: 'now' },
+  RevokeKey: { run: revokeKey, role: 'admin', concerns: 'service', admission: 'now' },
   GetCluster: { run: getCluster, role: 'read', concerns: 'cluster', admission: 'now' },
   RemoveNode: { run: removeNode, role: 'admin', concerns: 'cluster', admission: 'now' },
   DrainNode: { run: drainNode, role: 'admin', concerns: 'cluster', admission: 'now' },

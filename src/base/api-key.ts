@@ -27,6 +27,9 @@ export interface ApiKey {
   readonly meter?: MeterSetup | undefined
 }
 
+/** What may be said about a key. */
+export type KeyInfo = Omit<ApiKey, 'hash' | 'meter'>
+
 /** Points are those that match its filter, in each collection. What they take is for the quotas of collections. */
 export type KeyQuotas = Omit<Quotas, 'bytes'>
 

@@ -2,7 +2,7 @@ import { newApiKey, type Role } from '../base/api-key.ts'
 import { filterText } from '../base/filter-key.ts'
 import { quotasJson } from '../base/quotas.ts'
 import { readConfig } from '../config.ts'
-import { addKey, readKeysFile, removeKey } from '../service/keys-file.ts'
+import { addKey, limitsText, readKeysFile, removeKey } from '../service/keys-file.ts'
 import { type Environment, UsageError } from './arguments.ts'
 
 export interface FileOptions {
@@ -32,16 +32,15 @@ export function createKey(
   environment: Environment,
 ): void {
   const path = fileOf(options, environment)
-  const members = [
-    ...(collections === undefined ? [] : [`"collections":${JSON.stringify(collections)}`]),
-    ...(filter === undefined ? [] : [`"filter":${filter.replace(/\s*\n\s*/g, ' ')}`]),
-    ...(expiresAt === undefined ? [] : [`"expires_at":${JSON.stringify(expiresAt)}`]),
-  ]
   const { maxPoints: points, requestsPerSecond, searchesInFlight } = options
-  const quotas = quotasJson({ points, requestsPerSecond, searchesInFlight })
-  if (Object.keys(quotas).length > 0) members.push(`"quotas":${JSON.stringify(quotas)}`)
+  const limits = limitsText({
+    collections,
+    filter: filter?.replace(/\s*\n\s*/g, ' '),
+    expiresAt,
+    quotas: { points, requestsPerSecond, searchesInFlight },
+  })
   const key = newApiKey()
-  addKey(path, { role, name, limits: members.length === 0 ? undefined : `{${members.join(',')}}` }, key)
+  addKey(path, { role, name, limits }, key)
   console.log(key)
 }
 

@@ -1,6 +1,6 @@
 import type { Reason } from '../base/errors.ts'
 import type { CallOptions } from './calls.ts'
-import type { DateValue } from './values.ts'
+import type { DateValue, Filter } from './values.ts'
 
 /** What admins ask about the callers of a service. */
 
@@ -53,8 +53,43 @@ export interface AuditPage {
   readonly nextCursor?: string | undefined
 }
 
+/** What a key may do; absent fields restrict nothing. */
+export interface KeyInfo {
+  /** 1 to 64 letters, digits and _.- */
+  readonly name: string
+  readonly role: 'read' | 'write' | 'admin'
+  /** Names of collections, or beginnings followed by `*`. */
+  readonly collections?: readonly string[] | undefined
+  /** Only points that match exist for the key. It can only test attributes. */
+  readonly filter?: Filter | undefined
+  readonly expiresAt?: DateValue | undefined
+  readonly quotas?: KeyQuotas | undefined
+}
+
+export interface KeyQuotas {
+  /** Of the points that match the filter. */
+  readonly points?: number | undefined
+  readonly requestsPerSecond?: number | undefined
+  readonly searchesInFlight?: number | undefined
+}
+
+export interface CreatedKey extends KeyInfo {
+  /** What callers send. Nobody can find it out later. */
+  readonly key: string
+}
+
+/** The keys of the file that API_KEYS_FILE names, on the node that answers. */
+export interface KeysClient {
+  /** Stores a new key, which can be used at once. Fails with `already_exists`. By default, it may read. */
+  create(key: Partial<KeyInfo> & Pick<KeyInfo, 'name'>, options?: CallOptions): Promise<CreatedKey>
+  list(options?: CallOptions): Promise<readonly KeyInfo[]>
+  /** Removes a key: calls with it are refused at once. Fails with `not_found`. */
+  revoke(name: string, options?: CallOptions): Promise<void>
+}
+
 /** What only a key with the role admin may do. */
 export interface AccessClient {
   /** Lists what callers have done, from the audit of the node that answers. */
   audit(query?: AuditQuery, options?: CallOptions): Promise<AuditPage>
+  readonly keys: KeysClient
 }

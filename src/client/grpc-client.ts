@@ -13,6 +13,7 @@ import { VectorDB } from '../messages/generated/vectordb_pb.js'
 import { Encoded } from '../messages/reader.ts'
 import { idIn, idMessage } from '../messages/values.ts'
 import { encode, type Init } from '../messages/writer.ts'
+import type { CreatedKey } from './access.ts'
 import { type AccessCalls, accessOver } from './access-calls.ts'
 import {
   addressesIn,
@@ -38,6 +39,7 @@ import {
   foundOf,
   hitOf,
   includeMessage,
+  keyOf,
   optionalFilter,
   patchMessage,
   pointMessage,
@@ -221,6 +223,17 @@ function accessCalls(call: GrpcCaller): AccessCalls {
   return {
     audit: ({ since, until, ...query }, details) =>
       call(method.listAudit, { ...query, sinceUs: since?.us, untilUs: until?.us }, auditOf, details),
+    createKey({ filter, expiresAt, ...key }, details) {
+      const request = { ...key, filter: optionalFilter(filter), expiresAtUs: expiresAt?.us }
+      const read = (answer: Answer<typeof method.createKey>): CreatedKey => {
+        const { info, key: created } = answer.read()
+        return { ...keyOf(info!), key: created }
+      }
+      return call(method.createKey, request, read, details)
+    },
+    listKeys: (details) =>
+      call(method.listKeys, {}, (answer) => Array.from(answer.items('keys'), keyOf), details),
+    revokeKey: (name, details) => call(method.revokeKey, { name }, ignore, details),
   }
 }
 

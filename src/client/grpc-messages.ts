@@ -1,8 +1,9 @@
 import type { Reason } from '../base/errors.ts'
+import { filterText } from '../base/filter-key.ts'
 import { conflictRules, contentTypes, distanceMetrics, onErrorRules } from '../base/point.ts'
 import type { EvaluatedPoints, Evaluation, MeasuredSetting, Relevance } from '../base/relevance.ts'
 import { atOnce } from '../base/turns.ts'
-import { filterMessage as messageOf } from '../messages/filters.ts'
+import { filterIn, filterMessage as messageOf } from '../messages/filters.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
@@ -10,7 +11,7 @@ import { hitOf as hitIn, profileOf, quotasOf, wordSettingsOf } from '../messages
 import type { Encoded } from '../messages/reader.ts'
 import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
 import type { Init } from '../messages/writer.ts'
-import type { AuditPage, AuditRecord } from './access.ts'
+import type { AuditPage, AuditRecord, KeyInfo } from './access.ts'
 import type {
   Changed,
   CollectionInfo,
@@ -30,6 +31,7 @@ import type { CheckedQuery, Found } from './transport.ts'
 import {
   type AttributeOutput,
   type AttributesOutput,
+  attributeFromJson,
   dateOf,
   type Filter,
   filterJson,
@@ -291,6 +293,24 @@ export function auditOf(message: Encoded<messages.ListAuditResponse>): AuditPage
   })
   const { nextCursor } = message.read()
   return { records, ...(nextCursor !== '' && { nextCursor }) }
+}
+
+export function keyOf(message: Encoded<messages.KeyInfo>): KeyInfo {
+  const { name, role, collections, filter, expiresAtUs, quotas } = message.read()
+  const { points, ...rates } = quotas?.read() ?? {}
+  return {
+    name,
+    role: role as KeyInfo['role'],
+    ...(collections.length > 0 && { collections }),
+    ...(filter && { filter: clientFilter(filter) }),
+    ...(expiresAtUs !== undefined && { expiresAt: dateOf(Number(expiresAtUs)) }),
+    ...(quotas && { quotas: present({ ...(points !== undefined && { points: Number(points) }), ...rates }) }),
+  }
+}
+
+function clientFilter(message: Encoded<messages.Filter>): Filter {
+  const text = filterText(atOnce(filterIn(message, 'filter')), Number.POSITIVE_INFINITY)
+  return attributeFromJson(JSON.parse(text)) as Filter
 }
 
 /** The fields that have a value. */

@@ -1,6 +1,6 @@
 import { DateTime } from '../base/attributes.ts'
 import type { Profile } from '../base/point.ts'
-import type { AuditPage } from './access.ts'
+import type { AuditPage, CreatedKey, KeyInfo } from './access.ts'
 import { type AccessCalls, accessOver } from './access-calls.ts'
 import { type CallDetails, reasonOfStatus, repeatable, tooLarge } from './calls.ts'
 import type {
@@ -33,7 +33,7 @@ import {
   type PointCalls,
   pointsOver,
 } from './transport.ts'
-import { attributeFromJson, dateText, fieldsOf, objectOf } from './values.ts'
+import { attributeFromJson, dateIn, dateText, type Filter, fieldsOf, objectOf } from './values.ts'
 
 export interface HttpClientOptions extends HttpServices {
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
@@ -275,7 +275,31 @@ function accessCalls(call: HttpCaller): AccessCalls {
       const page = renamed((await call('GET', path, undefined, details)).answer) as AuditPage
       return { ...page, records: page.records.map((each) => ({ ...each, time: new Date(each.time) })) }
     },
+    async createKey(key, details) {
+      return keyOf((await call<KeyAnswer>('POST', '/keys', bodyOf(key), details)).answer) as CreatedKey
+    },
+    async listKeys(details) {
+      const { answer } = await call<{ keys: readonly KeyAnswer[] }>('GET', '/keys', undefined, details)
+      return answer.keys.map(keyOf)
+    },
+    async revokeKey(name, details) {
+      await call('DELETE', `/keys/${name}`, undefined, details)
+    },
   }
+}
+
+function keyOf({ filter, ...key }: KeyAnswer): KeyInfo {
+  const { expiresAt, ...info } = renamed(key) as Omit<KeyInfo, 'expiresAt'> & { readonly expiresAt?: string }
+  return {
+    ...info,
+    ...(filter !== undefined && { filter: attributeFromJson(filter) as Filter }),
+    ...(expiresAt !== undefined && { expiresAt: dateIn(expiresAt) }),
+  }
+}
+
+interface KeyAnswer {
+  /** Callers choose its names. */
+  readonly filter?: unknown
 }
 
 /** The query of a path with those parameters that are there. */

@@ -1,9 +1,24 @@
-import { type ApiKey, hashOfKey, type ServiceKeys } from '../base/api-key.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { type ApiKey, hashOfKey, type KeyInfo, newApiKey, type ServiceKeys } from '../base/api-key.ts'
+import { shownText } from '../base/attribute-checks.ts'
+import { DateTime, formatDateTime } from '../base/attributes.ts'
+import { DatabaseError, invalid } from '../base/errors.ts'
+import { filterText } from '../base/filter-key.ts'
 import type { Logger } from '../base/log.ts'
 import type { Meters } from '../base/quotas.ts'
 import { type Config, isHttpOpen } from '../config.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from '../storage/files/api-key-files.ts'
-import { type KeysFile, readKeysFile, watchKeysFile } from './keys-file.ts'
+import {
+  addKey,
+  type KeysFile,
+  keyName,
+  keyNameRule,
+  limitsOfKey,
+  limitsText,
+  readKeysFile,
+  removeKey,
+  watchKeysFile,
+} from './keys-file.ts'
 
 /** All keys of both transports: from the settings, from the data directory and from API_KEYS_FILE, which may change. */
 export class ApiKeys {
@@ -13,6 +28,7 @@ export class ApiKeys {
   readonly #generated: GeneratedKey | undefined
   readonly #file: KeysFile | undefined
   #inForce: ServiceKeys
+  #onChange: (keys: ServiceKeys) => Promise<void> = async () => {}
 
   /** @throws Error when API_KEYS_FILE cannot be used */
   static async open(config: Config, logger: Logger, meters: Meters): Promise<ApiKeys> {
@@ -43,17 +59,56 @@ export class ApiKeys {
    *
    * @returns a function that ends that
    */
-  watch(onChange: (keys: ServiceKeys) => void): () => void {
+  watch(onChange: (keys: ServiceKeys) => Promise<void>): () => void {
+    this.#onChange = onChange
     const { apiKeysFile: file } = this.#config
     if (file === undefined || this.#file === undefined) return () => {}
     const onKeys = (fileKeys: readonly ApiKey[]): void => {
-      this.#logger.info({ file }, 'API_KEYS_FILE has changed')
-      this.#inForce = this.#keysWith(fileKeys)
-      onChange(this.#inForce)
+      void this.#apply(fileKeys)
     }
     const onFault = (err: unknown): void =>
       this.#logger.error({ err, file }, 'API_KEYS_FILE cannot be used: the keys read before stay in force')
     return watchKeysFile(file, this.#file, onKeys, onFault)
+  }
+
+  async #apply(fileKeys: readonly ApiKey[]): Promise<void> {
+    this.#logger.info({ file: this.#config.apiKeysFile }, 'API_KEYS_FILE has changed')
+    this.#inForce = this.#keysWith(fileKeys)
+    await this.#onChange(this.#inForce)
+  }
+
+  /** What admins can do with the keys of API_KEYS_FILE; undefined without it. */
+  get control(): ApiKeysControl | undefined {
+    const { apiKeysFile: path } = this.#config
+    if (path === undefined) return undefined
+    return {
+      create: async (info) => await this.#create(path, info),
+      list: async () => ofFile(() => readKeysFile(path).keys).map(({ hash: _, ...info }) => info),
+      revoke: async (name) => await this.#revoke(path, name),
+    }
+  }
+
+  async #create(path: string, info: KeyInfo): Promise<string> {
+    const { name, role } = info
+    const limits = checkedLimits(info)
+    if (!keyName.test(name) || ownNames.includes(name)) {
+      throw invalid(`name is ${shownText(name)}: ${keyNameRule}, and not that of a setting`)
+    }
+    if (ofFile(() => readKeysFile(path).keys).some((each) => each.name === name)) {
+      throw new DatabaseError('already_exists', `there is a key with the name ${name}: revoke it first`)
+    }
+    const key = newApiKey()
+    ofFile(() => addKey(path, { role, name, limits }, key))
+    await this.#apply(ofFile(() => readKeysFile(path).keys))
+    return key
+  }
+
+  async #revoke(path: string, name: string): Promise<void> {
+    if (!ofFile(() => readKeysFile(path).keys).some((each) => each.name === name)) {
+      throw new DatabaseError('not_found', 'no key of API_KEYS_FILE has this name')
+    }
+    ofFile(() => removeKey(path, name))
+    await this.#apply(ofFile(() => readKeysFile(path).keys))
   }
 
   /** A key from the settings has the role `admin`. */
@@ -80,6 +135,42 @@ export class ApiKeys {
       keys.map(({ name, role }) => (role === 'read' ? `${name} (read)` : name))
     const names = { grpc: named(grpc), http: http === undefined ? 'open' : named(http) }
     this.#logger.info(names, 'API keys in force')
+  }
+}
+
+interface ApiKeysControl {
+  readonly create: (info: KeyInfo) => Promise<string>
+  readonly list: () => Promise<readonly KeyInfo[]>
+  readonly revoke: (name: string) => Promise<void>
+}
+
+/** Keys in the settings are named after them. */
+const ownNames: readonly string[] = ['GRPC_ROOT_PASSWORD', 'HTTP_API_KEY']
+
+/** The restrictions as the file has them. @throws DatabaseError for restrictions that no key can have */
+function checkedLimits({ role, collections, filter, expiresAtMs, quotas }: KeyInfo): string | undefined {
+  const text = limitsText({
+    collections,
+    filter: filter && filterText(filter, Number.POSITIVE_INFINITY),
+    expiresAt: expiresAtMs === undefined ? undefined : formatDateTime(new DateTime(expiresAtMs * 1000)),
+    quotas,
+  })
+  try {
+    const read = text === undefined ? {} : limitsOfKey(text, role)
+    // Otherwise the key would show other points than its maker thinks.
+    if (!isDeepStrictEqual(read.filter, filter)) throw new Error('has a filter that the file cannot hold')
+    return text
+  } catch (error) {
+    throw invalid(`the key ${(error as Error).message}`)
+  }
+}
+
+/** Reads or writes API_KEYS_FILE. Errors name the file and the fault, and never a key. */
+function ofFile<Result>(use: () => Result): Result {
+  try {
+    return use()
+  } catch (cause) {
+    throw new DatabaseError('precondition_failed', `the file of keys: ${(cause as Error).message}`, { cause })
   }
 }
 

@@ -14,7 +14,7 @@ import { collectionName } from '../base/collection.ts'
 import { replaceFile, versionOfFiles, watchFiles } from '../base/files.ts'
 import type { Filter } from '../base/filter.ts'
 import { faultOfKeyFilter } from '../base/key-filter.ts'
-import { quotaBounds, quotaNames } from '../base/quotas.ts'
+import { type Quotas, quotaBounds, quotaNames, quotasJson } from '../base/quotas.ts'
 import { atOnce } from '../base/turns.ts'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
@@ -115,7 +115,7 @@ function isComment(line: string): boolean {
 /** @throws Error with the fault of the line, in words that follow its place */
 function keyIn(line: string): ApiKey {
   const [, role = '', name = '', key = '', limits] =
-    /^\s*(\S+)\s+(\S+)\s+(\S+)(?:\s+(\{.*\}))?\s*$/.exec(line) ?? []
+    /^\s*(\S+)\s+(\S+)\s+(\S+)(?:\s+(\{.*\}))?\s*$/s.exec(line) ?? []
   if (key === '') {
     throw new Error('is not like `read dashboard <key>`: a role, a name, a key, and perhaps {"filter": …}')
   }
@@ -227,6 +227,32 @@ function quotasIn(given: unknown, hasFilter: boolean): KeyQuotas {
   }
   if (quotas.points === undefined || hasFilter) return quotas
   throw new Error('has quotas.points without a filter: give the collection a quota of points')
+}
+
+/**
+ * Returns the restrictions of a key as the file has them; undefined for none.
+ *
+ * @param filter as JSON
+ */
+export function limitsText({
+  collections,
+  filter,
+  expiresAt,
+  quotas,
+}: {
+  readonly collections?: readonly string[] | undefined
+  readonly filter?: string | undefined
+  readonly expiresAt?: string | undefined
+  readonly quotas?: Quotas | undefined
+}): string | undefined {
+  const quotasText = JSON.stringify(quotasJson(quotas ?? {}))
+  const members = [
+    ...(collections === undefined ? [] : [`"collections":${JSON.stringify(collections)}`]),
+    ...(filter === undefined ? [] : [`"filter":${filter}`]),
+    ...(expiresAt === undefined ? [] : [`"expires_at":${JSON.stringify(expiresAt)}`]),
+    ...(quotasText === '{}' ? [] : [`"quotas":${quotasText}`]),
+  ]
+  return members.length === 0 ? undefined : `{${members.join(',')}}`
 }
 
 /**

@@ -175,9 +175,12 @@ class ServingThreads implements Transports {
     this.#tellAll('setServing', isServing)
   }
 
-  setKeys(keys: ServiceKeys): void {
+  async setKeys(keys: ServiceKeys): Promise<void> {
     this.#keys = keys
-    this.#tellAll('setKeys', keys)
+    // A thread that ends now is started again with them.
+    await Promise.all(
+      [...this.#threads.values()].map(({ line }) => line.ask('setKeys', keys).catch(() => {})),
+    )
   }
 
   #tellAll(name: string, input: unknown): void {

@@ -1,9 +1,11 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
 import type { AuditPage } from '../../api/audit.ts'
 import type { InsertedBatch, ItemError } from '../../api/insert-points.ts'
+import type { CreatedKey } from '../../api/keys.ts'
 import { type Facets, type FoundPoint, type ListAnswer, pointNotFound } from '../../api/read-points.ts'
 import { hasDetails, type SearchAnswer } from '../../api/search-points.ts'
 import { answerBytesMax, answerTooLarge } from '../../api/validation.ts'
+import type { KeyInfo } from '../../base/api-key.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'
 import type { CollectionInfo } from '../../base/collection.ts'
 import { DatabaseError, reasons } from '../../base/errors.ts'
@@ -12,6 +14,7 @@ import { idBytes, idFromBytes, idLength } from '../../base/ids.ts'
 import type { HitDetails, Include } from '../../base/point.ts'
 import type { EvaluatedPoints, Evaluation, MeasuredSetting } from '../../base/relevance.ts'
 import { inTurns } from '../../base/turns.ts'
+import { filterMessage } from '../../messages/filters.ts'
 import * as messages from '../../messages/generated/vectordb_pb.js'
 import { detailsMessage } from '../../messages/points.ts'
 import { attributesMessage, idMessage, payloadMessage, valueMessage } from '../../messages/values.ts'
@@ -174,6 +177,22 @@ export function audit({ records, nextCursor }: AuditPage): Buffer {
     records: records.map(({ time, ...record }) => ({ ...record, timeUs: Date.parse(time) * 1000 })),
     nextCursor,
   })
+}
+
+export function createdKey({ key, ...info }: CreatedKey): Buffer {
+  return answer(messages.CreateKeyResponseSchema, { info: keyMessage(info), key })
+}
+
+export function keys(all: readonly KeyInfo[]): Buffer {
+  return answer(messages.ListKeysResponseSchema, { keys: all.map(keyMessage) })
+}
+
+function keyMessage({ filter, expiresAtMs, ...key }: KeyInfo): Init<messages.KeyInfo> {
+  return {
+    ...key,
+    filter: filter && filterMessage(filter),
+    expiresAtUs: expiresAtMs === undefined ? undefined : expiresAtMs * 1000,
+  }
 }
 
 export function search(found: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {

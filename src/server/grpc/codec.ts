@@ -205,6 +205,38 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
     },
     encode: answers.audit,
   },
+  CreateKey: {
+    decode: inSteps(messages.KeyInfoSchema, function* ({ role, collections, filter, quotas, ...fields }) {
+      const { points, requestsPerSecond, searchesInFlight } = quotas?.read() ?? {}
+      return {
+        ...nameIn(fields),
+        role: role || undefined,
+        collections: collections.length === 0 ? undefined : bounded(collections, 'collections'),
+        expiresAtUs:
+          fields.expiresAtUs === undefined
+            ? undefined
+            : checkDateTime(fields.expiresAtUs, 'expires_at_us').us,
+        quotas: quotas && {
+          points: points === undefined ? undefined : Number(points),
+          requestsPerSecond,
+          searchesInFlight,
+        },
+        filter: yield* optionalFilterIn(filter),
+      }
+    }),
+    encode: answers.createdKey,
+  },
+  ListKeys: {
+    decode(bytes) {
+      Encoded.of(messages.ListKeysRequestSchema, bytes).read()
+      return undefined
+    },
+    encode: answers.keys,
+  },
+  RevokeKey: {
+    decode: (bytes) => nameIn(Encoded.of(messages.RevokeKeyRequestSchema, bytes).read()),
+    encode: answers.nothing,
+  },
 }
 
 /** Decodes a message whose filter is read in turns. */

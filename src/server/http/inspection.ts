@@ -1,10 +1,13 @@
 import type { AuditPage } from '../../api/audit.ts'
 import type { CollectionStats, CollectionTotals, StatsOfNodes } from '../../api/call.ts'
 import type { ListAuditInput, SlowRequestsAnswer, Stats, TakenSnapshot } from '../../api/inspect-service.ts'
+import type { CreatedKey } from '../../api/keys.ts'
 import type { SlowRequest } from '../../api/slow-requests.ts'
+import type { KeyInfo } from '../../base/api-key.ts'
 import { shownText } from '../../base/attribute-checks.ts'
-import { parseDateTime } from '../../base/attributes.ts'
+import { DateTime, formatDateTime, parseDateTime } from '../../base/attributes.ts'
 import { invalid } from '../../base/errors.ts'
+import { filterText } from '../../base/filter-key.ts'
 import { partitionCount } from '../../base/partitions.ts'
 import { distanceMetrics, type Metric } from '../../base/point.ts'
 import { quotasJson } from '../../base/quotas.ts'
@@ -65,6 +68,23 @@ export function decodeAuditQuery(parts: object): ListAuditInput {
 
 export function encodeAudit({ records, nextCursor }: AuditPage): string {
   return JSON.stringify({ records, next_cursor: nextCursor })
+}
+
+export function encodeKey({ key, ...info }: CreatedKey): string {
+  return JSON.stringify({ ...keyJson(info), key })
+}
+
+export function encodeKeys(keys: readonly KeyInfo[]): string {
+  return JSON.stringify({ keys: keys.map(keyJson) })
+}
+
+function keyJson({ filter, expiresAtMs, quotas, ...key }: KeyInfo): object {
+  return {
+    ...key,
+    ...(filter && { filter: JSON.parse(filterText(filter, Number.POSITIVE_INFINITY)) }),
+    ...(expiresAtMs !== undefined && { expires_at: formatDateTime(new DateTime(expiresAtMs * 1000)) }),
+    ...(quotas && { quotas: quotasJson(quotas) }),
+  }
 }
 
 /** Leaves out undefined fields. */

@@ -32,6 +32,7 @@ import {
   tooManyJudgements,
 } from '../../api/evaluate-points.ts'
 import type { InsertVectorsBatchInput, OnErrorInput } from '../../api/insert-points.ts'
+import type { CreateKeyInput } from '../../api/keys.ts'
 import type { CountPointsInput, FacetPointsInput, ListPointsInput } from '../../api/read-points.ts'
 import type { SearchPointsBatchInput } from '../../api/search-points.ts'
 import type { SearchInput, StatisticsInput } from '../../api/search-query.ts'
@@ -42,6 +43,7 @@ import {
   pathsMax,
   tooManyPaths,
 } from '../../api/validation.ts'
+import type { KeyQuotas } from '../../base/api-key.ts'
 import { placeOf } from '../../base/attribute-checks.ts'
 import { wordBounds } from '../../base/collection.ts'
 import { DatabaseError, invalid } from '../../base/errors.ts'
@@ -106,7 +108,8 @@ class ObjectReader<Input extends object> {
       else {
         const others = this.#names.slice(0, -1).join(', ')
         const known = others === '' ? this.#names[0] : `${others} and ${this.#names.at(-1)}`
-        throw invalid(`${placeOf(at, key)} is not known: ${this.#strictName} has ${known}`)
+        const place = placeOf(at, key).replace(/^\./, '')
+        throw invalid(`${place} is not known: ${this.#strictName} has ${known}`)
       }
       if (json.isTurnOver()) yield undefined
     }
@@ -414,6 +417,25 @@ const decodeSettings = bodyOf(
 /** Without a body, a collection has the default settings of the service. */
 export const decodeCollection: Decode<PutCollectionInput> = (body, notes) =>
   body.length === 0 ? {} : decodeSettings(body, notes)
+
+/** Its fields must be known: without a misspelled restriction, a key could do more. */
+export const decodeKey: Decode<CreateKeyInput> = bodyOf(
+  new ObjectReader<CreateKeyInput>(
+    {
+      name: readString,
+      role: readString,
+      collections: readPaths,
+      filter,
+      expiresAtUs: (json, at) => readExpiry(json, at) ?? undefined,
+      quotas: new ObjectReader<KeyQuotas>(
+        { points: readNumber, requestsPerSecond: readNumber, searchesInFlight: readNumber },
+        'quotas',
+      ),
+    },
+    'a key',
+  ),
+  same,
+)
 
 /** Stops reading at the first alias beyond the limit. */
 export const decodeAliases: Decode<SetAliasesInput> = bodyOf(

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { after, before, describe, it } from 'node:test'
+import { DateTime, GeoPoint, type KeyInfo, type VectorClient } from '../src/client/index.ts'
+import { temporaryDirectory } from './support/process.ts'
+import { clientOf, fileOfKeys, secretOf, transports } from './support/restricted-keys.ts'
+import { apiKey, startServedBy, type TestService } from './support/service.ts'
+
+/** Keys that admins create, list and revoke through the service. The matrix of rights shows who else may. */
+
+const limited: KeyInfo = {
+  name: 'acme',
+  role: 'write',
+  collections: ['docs-*', 'default'],
+  filter: {
+    $and: [
+      { tenant: 'acme' },
+      { level: { $gte: 1.5, $lt: 1e9 } },
+      { $or: [{ kind: { $in: ['x', 'y\u2028z"'] } }, { $not: { tags: { $all: ['a', 'b'] } } }] },
+      { at: { $gt: new Date('2026-01-01T00:00:00Z') } },
+      { moment: new DateTime(1_700_000_000_000_001) },
+      { name: { $prefix: 'ab' } },
+      { '{"odd path': true },
+      { place: new GeoPoint(1, 2) },
+      { flag: { $exists: true } },
+    ],
+  },
+  expiresAt: new Date('2040-01-01T00:00:00.500Z'),
+  quotas: { points: 1e12, requestsPerSecond: 100, searchesInFlight: 8 },
+}
+
+for (const threads of [0, 2]) {
+  describe(`the keys of a service with ${threads} serving threads`, () => {
+    const stack = new AsyncDisposableStack()
+    let service: TestService
+    let path: string
+
+    before(async () => {
+      const directory = stack.use(await temporaryDirectory())
+      path = await fileOfKeys(directory.path)
+      service = stack.use(await startServedBy(threads, { API_KEYS_FILE: path, AUDIT: 'writes' }))
+    })
+    after(() => stack.disposeAsync())
+
+    it('are created and revoked at once for all threads and transports', async () => {
+      for (const transport of transports) {
+        const admin = clientOf(service, transport, secretOf('admin'))
+        const { key, ...info } = await admin.keys.create({ name: `made-over-${transport}` })
+        assert.deepEqual(info, { name: `made-over-${transport}`, role: 'read' })
+        assert.match(key, /^[\w-]{43}$/)
+        const users = Array.from({ length: 6 }, (_, user) => clientOf(service, transports[user % 2]!, key))
+        for (const user of users) {
+          assert.equal(await user.count(), 0)
+          await assert.rejects(user.keys.list(), { reason: 'permission_denied' })
+        }
+        assert.ok(!(await readFile(path, 'utf8')).includes(key))
+        await admin.keys.revoke(info.name)
+        for (const user of users) {
+          await assert.rejects(user.count(), { reason: 'unauthenticated' })
+          await user.close()
+        }
+        await assert.rejects(admin.keys.revoke(info.name), { reason: 'not_found' })
+        const { records } = await admin.audit({ key: 'operator', operation: 'RevokeKey', limit: 2 })
+        const seen = records.map(({ target, error }) => [target, error])
+        assert.deepEqual(seen, [
+          [undefined, 'not_found'],
+          [info.name, undefined],
+        ])
+        await admin.close()
+      }
+    })
+
+    it('are what they were made, in the file and after a restart', async () => {
+      const [grpc, http] = transports.map((transport) => clientOf(service, transport, secretOf('admin')))
+      const made: KeyInfo[] = []
+      for (const [client, name] of [
+        [grpc!, 'acme'],
+        [http!, 'globex'],
+      ] as const) {
+        const { key, ...info } = await client.keys.create({ ...limited, name })
+        assert.deepEqual(info, { ...limited, name })
+        made.push(info)
+        const again = client.keys.create({ name })
+        await assert.rejects(again, {
+          reason: 'already_exists',
+          message: `there is a key with the name ${name}: revoke it first`,
+        })
+      }
+      const line = /^write acme sha256:[0-9a-f]{64} \{"collections":\["docs-\*","default"\],"filter":\{/m
+      assert.match(await readFile(path, 'utf8'), line)
+      await Promise.all([grpc!.close(), http!.close()])
+      await service.restart()
+      for (const transport of transports) {
+        const client = clientOf(service, transport, secretOf('admin'))
+        const all = await client.keys.list()
+        assert.deepEqual(all.slice(-2), made)
+        assert.deepEqual(
+          all.find(({ name }) => name === 'b-writer'),
+          { name: 'b-writer', role: 'write', collections: ['docs-*'], filter: { tenant: 'b' } },
+        )
+        await client.close()
+      }
+    })
+
+    it('cannot be wider than a file allows, or outlive their maker', async () => {
+      for (const transport of transports) {
+        const admin = clientOf(service, transport, secretOf('admin'))
+        const faults: readonly (readonly [object, RegExp])[] = [
+          [{ role: 'admin', filter: { tenant: 'a' } }, /^the key restricts a key with the role admin/],
+          [{ filter: {} }, /^the key has an invalid filter: it tests no attribute/],
+          [{ filter: { $id: '11111111-2222-4333-8444-555555555555' } }, /^the key has an invalid filter/],
+          [{ collections: ['A*'] }, /^the key has invalid collections/],
+          [{ collections: [] }, /^collections is empty/],
+          [{ quotas: { points: 1 } }, /^the key has quotas.points without a filter/],
+          [{ quotas: { requestsPerSecond: 0 } }, /requests_per_second: it is a whole number from 1/],
+          [{ name: '..' }, /^name is/],
+          [{ name: 'GRPC_ROOT_PASSWORD' }, /^name is/],
+          [{ role: 'root' }, /^role is/],
+        ]
+        for (const [fault, message] of faults) {
+          const call = admin.keys.create({ name: 'wider', ...fault })
+          await assert.rejects(call, { reason: 'invalid_argument', message }, JSON.stringify(fault))
+        }
+        const name = `until-${transport}`
+        const expiresAt = new Date(Date.now() + 3_600_000)
+        const { key } = await admin.keys.create({ name, role: 'admin', expiresAt })
+        const passing = clientOf(service, transport, key)
+        for (const later of [undefined, new Date(expiresAt.getTime() + 1)]) {
+          const call = passing.keys.create({ name: 'later', expiresAt: later })
+          await assert.rejects(call, {
+            reason: 'permission_denied',
+            message: /may only create keys that expire by then/,
+          })
+        }
+        await passing.keys.create({ name: `by-${name}`, expiresAt })
+        for (const each of [name, `by-${name}`]) await admin.keys.revoke(each)
+        await Promise.all([admin.close(), passing.close()])
+      }
+      const misspelt = await fetch(`${service.httpUrl}/keys`, {
+        method: 'POST',
+        headers: { authorization: secretOf('admin'), 'content-type': 'application/json' },
+        body: '{"name":"misspelt","colections":["docs"]}',
+      })
+      assert.equal(misspelt.status, 400)
+      assert.match(await misspelt.text(), /^colections is not known: a key has name, role,/)
+    })
+
+    it('are not changed in a file that cannot be read', async () => {
+      const admin = clientOf(service, 'grpc', secretOf('admin'))
+      const text = await readFile(path, 'utf8')
+      await writeFile(path, 'nonsense\n')
+      for (const call of callsOf(admin)) {
+        await assert.rejects(call, {
+          reason: 'precondition_failed',
+          message: /keys:1 \(API_KEYS_FILE\) is not like/,
+        })
+      }
+      await writeFile(path, text)
+      await admin.keys.revoke('acme')
+      await admin.close()
+    })
+  })
+}
+
+function callsOf({ keys }: VectorClient): (() => Promise<unknown>)[] {
+  return [() => keys.create({ name: 'x' }), () => keys.list(), () => keys.revoke('acme')]
+}
+
+describe('a service without a file of keys', () => {
+  it('names the setting', async () => {
+    await using service = await startServedBy(0)
+    for (const transport of transports) {
+      const client = clientOf(service, transport, apiKey)
+      for (const call of callsOf(client)) {
+        await assert.rejects(call, { reason: 'precondition_failed', message: /set API_KEYS_FILE/ })
+      }
+      await client.close()
+    }
+  })
+})
