@@ -279,6 +279,30 @@ describe('a service on several threads', () => {
       assert.equal(searched, engineSearches)
       const plans = 'vicinal_filtered_searches{plan="scan"}'
       assert.equal(await figureOf(service, plans), 3)
+
+      // The bitmap of a filter is used although points change, as long as no change concerns the answer.
+      const few = { at: { $lt: 10 } }
+      const insert = async (at: number): Promise<string> => {
+        const payload = { content_type: 'Text', content: '', attributes: { at } }
+        http.request('POST /points', json, JSON.stringify({ vector: [at, 0, 1], payload }))
+        const { status, body: inserted } = await http.answer()
+        assert.equal(status, 201, inserted)
+        return (JSON.parse(inserted) as { point_id: string }).point_id
+      }
+      // A bitmap is used for a second, which may pass between two requests.
+      await until(async () => {
+        const before = await searchNear(3.1, few)
+        const earlier = evaluated
+        await insert(9)
+        assert.deepEqual(await searchNear(3.1, few), before)
+        return evaluated === earlier
+      })
+      const nearer = await insert(3.1)
+      assert.deepEqual(await searchNear(3.1, few), [nearer, points[3]!.id])
+      http.request(`DELETE /points/${nearer}`)
+      assert.equal((await http.answer()).status, 204)
+      assert.deepEqual(await searchNear(3.1, few), [points[3]!.id, points[4]!.id])
+      assert.equal(searched, engineSearches)
     } finally {
       CollectionSearch.prototype.search = search
       Object.assign(Collection.prototype, { get, count, matching })

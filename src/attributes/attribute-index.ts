@@ -1,9 +1,9 @@
-import type { AnswerRoom } from '../base/budgets.ts'
+import { type AnswerRoom, LruCache } from '../base/budgets.ts'
 import { assert, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import type { Payload } from '../base/point.ts'
-import { ChangeJournal } from './change-journal.ts'
+import { bitmapChangesMax, ChangeJournal } from './change-journal.ts'
 import { type FacetCount, FacetRun } from './facet-run.ts'
 import { type FilterSource, type FilterWords, testsPerStep } from './filter-nodes.ts'
 import { type Block, BlockLoader, indexBlocks } from './index-blocks.ts'
@@ -53,14 +53,14 @@ export class AttributeIndex {
   #tree = new PathTree(this.#memory)
   #shapes = new Shapes(this.#memory)
   #source: FilterSource
-  readonly #cache: FilterCache
+  readonly #cache: LruCache<CachedFilter>
   readonly #runs = new Set<FacetRun>()
   #prepared = new WeakMap<Filter, PreparedFilter>()
 
   constructor(options: AttributeIndexOptions) {
     this.#options = options
     this.journal = new ChangeJournal(options.journalLength ?? journalLength)
-    this.#cache = new FilterCache(options.cacheBytes ?? cacheBytes)
+    this.#cache = new LruCache(options.cacheBytes ?? cacheBytes, bytesOf)
     this.#source = this.#emptySource()
   }
 
@@ -255,8 +255,8 @@ export class AttributeIndex {
   /** Forgets what filters have found: call when other words are declared. */
   forgetFilters(): void {
     this.#cache.clear()
-    // Serving threads keep bitmaps while no point changes: a change that changes nothing ends that.
-    this.journal.add(0)
+    // Other threads keep bitmaps while few points change: as many changes that change nothing end that.
+    for (let change = 0; change <= bitmapChangesMax; change += 1) this.journal.add(0)
     this.journal.settle()
   }
 
@@ -362,60 +362,6 @@ interface CachedFilter {
   readonly prepared: PreparedFilter
   set: SlotSet
   position: number
-}
-
-/** An LRU cache of filter results by key, with a limit in bytes. */
-class FilterCache {
-  readonly #maxBytes: number
-  readonly #entries = new Map<string, { readonly filter: CachedFilter; readonly bytes: number }>()
-  #bytes = 0
-
-  /** @param maxBytes 0 disables the cache */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
-  }
-
-  get bytes(): number {
-    return this.#bytes
-  }
-
-  get count(): number {
-    return this.#entries.size
-  }
-
-  /** Returns a cached filter, and marks it as the most recently used. */
-  get(key: string): CachedFilter | undefined {
-    const entry = this.#entries.get(key)
-    if (entry === undefined) return undefined
-    this.#entries.delete(key)
-    this.#entries.set(key, entry)
-    return entry.filter
-  }
-
-  /** Sets the entry of a key, and evicts the least recently used entries. */
-  set(key: string, filter: CachedFilter): void {
-    this.#delete(key)
-    const bytes = bytesOf(filter)
-    if (bytes > this.#maxBytes) return
-    this.#entries.set(key, { filter, bytes })
-    this.#bytes += bytes
-    for (const oldest of this.#entries.keys()) {
-      if (this.#bytes <= this.#maxBytes) break
-      this.#delete(oldest)
-    }
-  }
-
-  clear(): void {
-    this.#entries.clear()
-    this.#bytes = 0
-  }
-
-  #delete(key: string): void {
-    const entry = this.#entries.get(key)
-    if (entry === undefined) return
-    this.#entries.delete(key)
-    this.#bytes -= entry.bytes
-  }
 }
 
 function bytesOf({ prepared, set }: CachedFilter): number {

@@ -70,6 +70,12 @@ export class ChangeJournal {
   }
 }
 
+/**
+ * A bitmap of a filter may be so many changes old on a thread that cannot evaluate filters: its searches measure the
+ * touched slots, each of which takes a microsecond or two. A bitmap from the engine takes 45 to 90 us of the main thread.
+ */
+export const bitmapChangesMax = 16
+
 const headBytes = 16
 const positionWord = 0
 const settledWord = 1

@@ -385,3 +385,57 @@ export class BudgetShare {
 
 /** The share of the limit that a collection may hold while others hold some. */
 const shareWithOthers = 3 / 4
+
+/** Values by key, at most so many bytes: the least recently used ones are dropped first. */
+export class LruCache<Value> {
+  readonly #maxBytes: number
+  readonly #bytesOf: (value: Value) => number
+  /** In the order of their last use, because a Map keeps the order in which its keys were set. */
+  readonly #entries = new Map<string, { readonly value: Value; readonly bytes: number }>()
+  #bytes = 0
+
+  /**
+   * @param maxBytes 0: nothing is kept
+   * @param bytesOf the size of a value with its key, when it is set
+   */
+  constructor(maxBytes: number, bytesOf: (value: Value) => number) {
+    this.#maxBytes = maxBytes
+    this.#bytesOf = bytesOf
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get(key: string): Value | undefined {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return undefined
+    this.#entries.delete(key)
+    this.#entries.set(key, entry)
+    return entry.value
+  }
+
+  set(key: string, value: Value): void {
+    this.#delete(key)
+    const bytes = this.#bytesOf(value)
+    if (bytes > this.#maxBytes) return
+    this.#entries.set(key, { value, bytes })
+    this.#bytes += bytes
+    for (const oldest of this.#entries.keys()) {
+      if (this.#bytes <= this.#maxBytes) return
+      this.#delete(oldest)
+    }
+  }
+
+  clear(): void {
+    this.#entries.clear()
+    this.#bytes = 0
+  }
+
+  #delete(key: string): void {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return
+    this.#entries.delete(key)
+    this.#bytes -= entry.bytes
+  }
+}

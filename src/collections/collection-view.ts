@@ -1,5 +1,5 @@
-import { ChangeJournal } from '../attributes/change-journal.ts'
-import type { BudgetShare } from '../base/budgets.ts'
+import { bitmapChangesMax, ChangeJournal } from '../attributes/change-journal.ts'
+import { type BudgetShare, LruCache } from '../base/budgets.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes } from '../base/ids.ts'
@@ -41,8 +41,8 @@ export class CollectionView implements SearchedPoints {
   readonly #search: CollectionSearch
   /** The touched slots that were measured since a search began. */
   #measured = 0
-  /** By filter key, the least recently used first. */
-  readonly #filters = new Map<string, ViewedFilter>()
+  /** By filter key. */
+  readonly #filters = new LruCache<ViewedFilter>(filterBytes, ({ words }) => words.byteLength + entryBytes)
   readonly #ofFilter = new WeakMap<Filter, ViewedFilter>()
   readonly #ofWords = new WeakMap<SharedArrayBuffer, ViewedFilter>()
 
@@ -90,7 +90,7 @@ export class CollectionView implements SearchedPoints {
   /** Returns the number of points that match; undefined if points must be hidden first, or the engine must be asked. */
   async count(filter: Filter | undefined, ask: () => Promise<MatchingAnswer>): Promise<number | undefined> {
     try {
-      const matching = filter && (await this.#prepare(filter, undefined, ask))
+      const matching = filter && (await this.#prepare(filter, ask))
       if (this.#isDue || this.hasEnded) return undefined
       this.#state.noteRead()
       return matching?.count ?? this.#state.points
@@ -103,12 +103,14 @@ export class CollectionView implements SearchedPoints {
   /**
    * Returns the answer to queries for vectors; undefined if points have changed meanwhile.
    *
+   * @param isRepeated whether they had changed before
    * @throws NotHere
    */
   async search(
     queries: readonly SearchQuery[],
     call: ReadCall,
     ask: (filter: Filter, query: FilteredQuery) => Promise<MatchingAnswer>,
+    isRepeated: boolean,
   ): Promise<SearchResults | undefined> {
     const { signal, room } = call
     let bytes = 0
@@ -122,7 +124,7 @@ export class CollectionView implements SearchedPoints {
       for (const { filter, vector, metric, limit } of queries) {
         if (filter === undefined) continue
         const query = { metric, limit, vector: typeof vector === 'string' ? this.#vectorOf(vector) : vector! }
-        await this.#prepare(filter, metric, () => ask(filter, query))
+        await this.#prepare(filter, () => ask(filter, query), { metric, limit, isRepeated })
       }
       if (this.#state.segments !== this.index.segments.length) return this.#leave()
       this.#state.noteRead()
@@ -172,30 +174,34 @@ export class CollectionView implements SearchedPoints {
   }
 
   /**
-   * Gets the bitmap of a filter from the engine, unless it is known as it is now.
+   * Gets the bitmap of a filter from the engine, unless it is known. For a search it may be a few changes old: then the
+   * slots touched since are measured with those touched during the search. So few that one in four searches is repeated:
+   * a touched slot is nearer than the last hit as often as the hits are among the matching points.
    *
-   * @param metric that of the query whose route is needed, too
+   * @param query a query whose route is needed, too
    */
   async #prepare(
     filter: Filter,
-    metric: Metric | undefined,
     ask: () => Promise<MatchingAnswer>,
+    query?: Pick<FilteredQuery, 'metric' | 'limit'> & { readonly isRepeated: boolean },
   ): Promise<ViewedFilter> {
     const key = await inTurns(filterKey(filter))
     const known = this.#filters.get(key)
-    this.#filters.delete(key)
     let viewed = known
-    const { position } = this.#journal
+    const changes = this.#journal.position - (known?.position ?? Number.NEGATIVE_INFINITY)
+    const changesMax =
+      query === undefined || query.isRepeated
+        ? 0
+        : Math.min(bitmapChangesMax, (known?.count ?? 0) / (4 * query.limit))
     const hasRoute =
-      metric === undefined ||
-      (known?.routes.has(metric) === true && known.askedMs >= performance.now() - routeMs)
-    if (known?.position !== position || !hasRoute) {
-      viewed = viewedFilter(await ask().catch(() => this.#leave()), metric, known)
+      query === undefined ||
+      (known?.routes.has(query.metric) === true && known.askedMs >= performance.now() - routeMs)
+    if (changes > changesMax || !hasRoute) {
+      viewed = viewedFilter(await ask().catch(() => this.#leave()), query?.metric, known)
+      this.#filters.set(key, viewed)
     }
-    this.#filters.set(key, viewed!)
     this.#ofFilter.set(filter, viewed!)
     this.#ofWords.set(viewed!.words.buffer, viewed!)
-    if (this.#filters.size > filtersMax) this.#filters.delete(this.#filters.keys().next().value!)
     return viewed!
   }
 
@@ -371,4 +377,7 @@ const measuredMax = 1_000_000
 const scanBytesMax = 8 * 1024 * 1024
 /** Routes of searches with filters change when their recall has been measured. */
 const routeMs = 1000
-const filtersMax = 64
+/** Of the bitmaps of filters: 500 filters over 250,000 points. The engine keeps four times as many. */
+const filterBytes = 16 * 1024 * 1024
+/** About what a filter takes besides its bitmap. */
+const entryBytes = 800

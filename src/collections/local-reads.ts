@@ -16,7 +16,14 @@ import { wantsPayload } from '../search/search-answers.ts'
 import { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
 import { CollectionView, NotHere } from './collection-view.ts'
-import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
+import type {
+  FilteredQuery,
+  FromReader,
+  MatchingAnswer,
+  MatchingCall,
+  ReaderSetup,
+  ToReader,
+} from './reader-messages.ts'
 
 /**
  * Searches of a thread that has received them, over the shared memory of the engine. Whatever it cannot answer, it
@@ -80,9 +87,9 @@ export class LocalReads {
     if (queries.some(needsRecords)) await this.#openRecords()
     try {
       for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-        const results = await view.search(queries, call, (filter, query) =>
-          this.#matching(name, filter, query),
-        )
+        const ask = (filter: Filter, query: FilteredQuery): Promise<MatchingAnswer> =>
+          this.#matching(name, filter, query)
+        const results = await view.search(queries, call, ask, attempt > 0)
         if (results !== undefined) return results
       }
     } catch (error) {

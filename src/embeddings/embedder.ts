@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { LruCache } from '../base/budgets.ts'
 import { cancellation, DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { dimensionMax } from '../base/point.ts'
@@ -32,7 +33,8 @@ export class Embedder implements Embeddings {
   readonly maxTextBytes: number
   readonly #options: EmbedderOptions
   readonly #endpoint: EmbeddingEndpoint
-  readonly #cache: VectorCache
+  /** By the hash of the text. */
+  readonly #cache: LruCache<Float32Array>
   readonly #waiting = new WaitingTexts()
   #running = 0
   #isScheduled = false
@@ -43,7 +45,7 @@ export class Embedder implements Embeddings {
     this.model = options.model
     this.maxTextBytes = options.maxTextBytes
     this.#endpoint = new EmbeddingEndpoint(options)
-    this.#cache = new VectorCache(options.cacheBytes)
+    this.#cache = new LruCache(options.cacheBytes, bytesOf)
   }
 
   get stats(): { readonly waitingTexts: number; readonly cacheBytes: number } {
@@ -190,49 +192,6 @@ async function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal |
 
 /** Maximum characters of a request with several texts. Encoding this many takes about a millisecond. */
 const batchLengthMax = 256 * 1024
-
-/** An LRU cache of embeddings by the hash of the text, with a limit in bytes. */
-export class VectorCache {
-  readonly #maxBytes: number
-  /** In the order of their last use, because a Map keeps the order in which its keys were set. */
-  readonly #vectors = new Map<string, Float32Array>()
-  #bytes = 0
-
-  /** @param maxBytes 0 disables the cache */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
-  }
-
-  get bytes(): number {
-    return this.#bytes
-  }
-
-  get(key: string): Float32Array | undefined {
-    const vector = this.#vectors.get(key)
-    if (vector === undefined) return undefined
-    this.#vectors.delete(key)
-    this.#vectors.set(key, vector)
-    return vector
-  }
-
-  set(key: string, vector: Float32Array): void {
-    this.#delete(key)
-    if (bytesOf(vector) > this.#maxBytes) return
-    this.#vectors.set(key, vector)
-    this.#bytes += bytesOf(vector)
-    for (const oldest of this.#vectors.keys()) {
-      if (this.#bytes <= this.#maxBytes) return
-      this.#delete(oldest)
-    }
-  }
-
-  #delete(key: string): void {
-    const vector = this.#vectors.get(key)
-    if (vector === undefined) return
-    this.#vectors.delete(key)
-    this.#bytes -= bytesOf(vector)
-  }
-}
 
 /**
  * Returns the size of an entry: the components, and an estimate for the key, the array's objects and the Map's entry.

@@ -15,9 +15,10 @@ export interface SearchedIndex {
   readonly replacements: number
   /** Calls `listener` for every segment, now and when it is added. */
   onSegment(listener: (segment: SegmentHandle) => void): void
-  /** Returns a copy of the vector in a slot. */
   /** Returns a copy of the vector in the slot. */
   read(slot: number): Float32Array
+  /** Returns the vector in the slot, to be used at once: it may change with the slot. */
+  view(slot: number): Float32Array
 }
 
 /** An index on another thread than the main thread. */
@@ -71,10 +72,14 @@ export class IndexView implements SearchedIndex {
   }
 
   read(slot: number): Float32Array {
+    return new Float32Array(this.view(slot))
+  }
+
+  view(slot: number): Float32Array {
     const { capacity, rows, rowBytes } = this.layout
     const { memory, rowFile } = this.#segments[Math.floor(slot / capacity)]!
     if (rowFile === undefined)
-      return new Float32Array(memory.buffer, rows + (slot % capacity) * rowBytes, this.dimension).slice()
+      return new Float32Array(memory.buffer, rows + (slot % capacity) * rowBytes, this.dimension)
     this.#reader ??= new RowReader(rowFile, this.dimension)
     const vector = new Float32Array(this.dimension)
     this.#reader.read(slot, 1, vector, this.dimension)

@@ -71,7 +71,8 @@ export class Slots {
     return Math.sqrt(this.#columns.norms[local]!)
   }
 
-  read(local: number): Float32Array {
+  /** See `SearchedIndex.view`. */
+  view(local: number): Float32Array {
     const { rowBytes, dimension } = this.#segment.layout
     if (this.#reader !== undefined) {
       const vector = new Float32Array(dimension)
@@ -79,7 +80,7 @@ export class Slots {
       return vector
     }
     const at = (local * rowBytes) / 4
-    return new Float32Array(this.#rows.subarray(at, at + dimension))
+    return this.#rows.subarray(at, at + dimension)
   }
 
   /** Writes the row to its column, or temporarily to the lane if rows are on disk. Returns its address. */

@@ -227,7 +227,12 @@ export class VectorIndex implements SearchedIndex, MemoryUser {
 
   /** Returns a copy of the vector in the slot. */
   read(slot: number): Float32Array {
-    return this.#segmentOf(slot).slots.read(this.#local(slot))
+    return new Float32Array(this.view(slot))
+  }
+
+  /** See `SearchedIndex.view`. */
+  view(slot: number): Float32Array {
+    return this.#segmentOf(slot).slots.view(this.#local(slot))
   }
 
   #local(slot: number): number {

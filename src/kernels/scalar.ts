@@ -27,8 +27,16 @@ export function scalarSquaredNorm(a: Float32Array): number {
  * Returns 1 - cos(a, b); 1 if either is the zero vector. One root of the product keeps parallel integer vectors exact.
  */
 function cosine(a: Float32Array, b: Float32Array): number {
-  const normProduct = dot(a, a) * dot(b, b)
-  return normProduct === 0 ? 1 : 1 - dot(a, b) / Math.sqrt(normProduct)
+  let [aa, bb, ab] = [0, 0, 0]
+  for (let index = 0; index < a.length; index += 1) {
+    const one = a[index]!
+    const other = b[index]!
+    aa += one * one
+    bb += other * other
+    ab += one * other
+  }
+  const normProduct = aa * bb
+  return normProduct === 0 ? 1 : 1 - ab / Math.sqrt(normProduct)
 }
 
 /** The integer codes of a vector, as assembly/codes.ts writes them, component by component. */

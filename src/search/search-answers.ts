@@ -129,7 +129,7 @@ export class SearchAnswers {
       query: planned,
       isMeasured: query.filter !== undefined || points.searches?.index.replacements !== replacements,
       canMatch: (slot) => points.canMatch(slot, query.filter),
-      read: (slot) => points.searches!.index.read(slot),
+      read: (slot) => points.searches!.index.view(slot),
     })
   }
 

@@ -265,7 +265,7 @@ export class WordSearch {
     const wordScores = words.scores(wanted!, all)
     const { vector } = run.planned
     // Measured again, so that a distance is the same whichever leg has found the point.
-    const distanceOf = (slot: number): number => scalarDistance(metric, vector, searches.index.read(slot))
+    const distanceOf = (slot: number): number => scalarDistance(metric, vector, searches.index.view(slot))
     let bestNear = 0
     for (const { slot } of nearest!.length === 0 ? [] : nearest!.list(0)) {
       if (slot !== run.near && slot !== own)
