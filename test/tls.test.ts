@@ -140,6 +140,42 @@ describe('a service with a certificate', { skip: !hasOpenssl && 'openssl not ins
     const stranger = certificates.sign(certificates.authority)
     const foreign = { ca, cert: readFileSync(stranger.certFile), key: readFileSync(stranger.keyFile) }
     await assert.rejects(get(service, foreign))
+    const { grpcAddress, httpAddress } = service.service
+    const address = `localhost:${grpcAddress.port}`
+    const query = { vector: [1], metric: 'Cosine', limit: 1 } as const
+    const client = createGrpcClient({ address, apiKey, tls: own, retries: 0 })
+    assert.deepEqual(await client.search(query), [])
+    await client.close()
+    for (const tls of [{ ca }, foreign]) {
+      const refused = createGrpcClient({ address, apiKey, tls, retries: 0, timeoutMs: 60_000 })
+      await assert.rejects(refused.search(query), { reason: 'not_ready' })
+      await refused.close()
+    }
+    assert.throws(() => createGrpcClient({ address, apiKey, tls: { ca, cert: own.cert } }), /need each other/)
+    const asked = ['query', '--vector', '[1]', '--api-key', apiKey, '--ca-file', certificates.caFile]
+    const certificate = ['--cert-file', certFile, '--key-file', keyFile]
+    const url = `https://localhost:${httpAddress!.port}`
+    for (const to of [
+      ['--grpc', address],
+      ['--http', url],
+    ]) {
+      const { code, stderr } = await run([...asked, ...to, ...certificate])
+      assert.equal(code, 0, stderr)
+      assert.notEqual((await run([...asked, ...to])).code, 0)
+      assert.equal((await run([...asked, ...to, '--cert-file', certFile])).code, 2)
+    }
+    const snapshot = join(certificates.directory, 'default.snapshot')
+    const copied = await run([
+      'snapshot',
+      'create',
+      snapshot,
+      '--http',
+      url,
+      '--ca-file',
+      certificates.caFile,
+      ...certificate,
+    ])
+    assert.equal(copied.code, 0, copied.stderr)
     rmSync(join(certificates.directory, 'server', 'clients.crt'))
   })
 

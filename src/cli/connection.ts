@@ -1,4 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
+import { Agent, request } from 'node:https'
+import { Readable } from 'node:stream'
 import { setDefaultCACertificates } from 'node:tls'
 import type { Command } from 'commander'
 import { apiKeyPath, unusedApiKeyPath } from '../base/api-key.ts'
@@ -23,6 +26,9 @@ export interface HttpOptions {
   readonly user?: string
   readonly passwordFile?: string
   readonly caFile?: string
+  /** For a service that asks for certificates of its clients. */
+  readonly certFile?: string
+  readonly keyFile?: string
   readonly collection?: string
 }
 
@@ -99,9 +105,10 @@ export function httpService(options: HttpOptions, environment: Environment): Htt
   const url = options.http === undefined ? defaultHttpUrl(environment) : httpUrl(options.http)
   const baseUrl = url.replace(/\/+$/, '')
   trust(options.caFile, baseUrl)
+  const service = { baseUrl, fetch: fetchWith(options, baseUrl) }
   const basicAuth = basicAuthOf(options, environment)
-  if (basicAuth === undefined) return { baseUrl, apiKey: httpKey(options, environment)?.read() }
-  if (options.apiKey === undefined && options.apiKeyFile === undefined) return { baseUrl, basicAuth }
+  if (basicAuth === undefined) return { ...service, apiKey: httpKey(options, environment)?.read() }
+  if (options.apiKey === undefined && options.apiKeyFile === undefined) return { ...service, basicAuth }
   throw new UsageError(
     '--user and --api-key exclude each other: both are sent in the authorization header, and a proxy that asks for users sends the key itself',
   )
@@ -119,10 +126,10 @@ export async function fetchFrom(
   more: Readonly<Record<string, string>> = {},
   body?: string,
 ): Promise<Response> {
-  const { baseUrl } = service
+  const { baseUrl, fetch: fetchOf = fetch } = service
   try {
     const headers = { ...authorizationOf(service), ...more }
-    return await fetch(baseUrl + path, { method, headers, ...(body === undefined ? {} : { body }) })
+    return await fetchOf(baseUrl + path, { method, headers, ...(body === undefined ? {} : { body }) })
   } catch (cause) {
     const why = causeOf(cause)
     throw new Error(
@@ -166,6 +173,41 @@ function trust(caFile: string | undefined, url: string): void {
   }
 }
 
+/** The certificate of this client; undefined if the options name none. */
+function certificateIn({ certFile, keyFile }: HttpOptions): { cert: string; key: string } | undefined {
+  const [cert, key] = [textIn('--cert-file', certFile), textIn('--key-file', keyFile)]
+  if (cert === undefined && key === undefined) return undefined
+  if (cert !== undefined && key !== undefined) return { cert, key }
+  throw new UsageError('--cert-file and --key-file need each other')
+}
+
+/** A fetch that presents the certificate of the options, which the built-in one cannot; undefined if they name none. */
+function fetchWith(options: HttpOptions, url: string): typeof fetch | undefined {
+  const certificate = certificateIn(options)
+  if (certificate === undefined) return undefined
+  if (!url.startsWith('https:')) throw new UsageError(`--cert-file needs an https:// address, not ${url}`)
+  const agent = new Agent({ ...certificate, keepAlive: true })
+  return async (address, { method = 'GET', headers = {}, body, signal } = {}) => {
+    const given = {
+      method,
+      headers: Object.fromEntries(new Headers(headers)),
+      agent,
+      signal: signal ?? undefined,
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    request(address as string, given, resolve)
+      .on('error', reject)
+      .end(body)
+    const answer = await promise
+    const { statusCode: status = 0, headers: heads } = answer
+    const hasBody = status !== 204 && status !== 304
+    return new Response(hasBody ? (Readable.toWeb(answer) as ReadableStream) : answer.resume() && null, {
+      status,
+      headers: new Headers(Object.entries(heads).map(([name, value]) => [name, String(value)])),
+    })
+  }
+}
+
 /** @throws UsageError if `text` is not an HTTP address */
 function httpUrl(text: string): string {
   const url = /^https?:\/\//.test(text) ? URL.parse(text) : null
@@ -198,6 +240,8 @@ function generatedKey(dataDir: string): string {
 function addProxyOptions(command: Command): Command {
   return command
     .option('--ca-file <file>', 'PEM file of certificates to trust for TLS, in place of those of Node')
+    .option('--cert-file <file>', 'PEM file of a certificate, for a service that asks its clients for one')
+    .option('--key-file <file>', 'PEM file of the key of --cert-file')
     .option('--user <name>', 'user of a proxy that asks for one over HTTP (env: VICINAL_USER)')
     .option('--password-file <file>', 'file with the password of --user (env: VICINAL_PASSWORD)')
 }
@@ -251,7 +295,8 @@ export async function connect(options: ConnectionOptions, environment: Environme
   }
   const apiKey = grpcKey(options, environment).read()
   const ca = textIn('--ca-file', options.caFile)
-  const tls = ca === undefined ? options.tls === true : { ca }
+  const certificate = certificateIn(options)
+  const tls = ca === undefined && certificate === undefined ? options.tls === true : { ca, ...certificate }
   const collection = collectionOf(options, environment)
   const address = targetOf(options, environment)
   const { createGrpcClient } = await import('../client/grpc-client.ts')

@@ -7,7 +7,7 @@ import {
   Metadata,
   status,
 } from '@grpc/grpc-js'
-import { DatabaseError, reasonHeader, reasonIn } from '../base/errors.ts'
+import { DatabaseError, invalid, reasonHeader, reasonIn } from '../base/errors.ts'
 import { positionHeader } from '../base/request-headers.ts'
 import { VectorDB } from '../messages/generated/vectordb_pb.js'
 import { Encoded } from '../messages/reader.ts'
@@ -62,9 +62,16 @@ export interface GrpcClientOptions extends CallBounds {
   readonly collection?: string | undefined
   /**
    * For a service with TLS. `true` trusts the authorities that Node knows;
-   * `ca` trusts only those of this PEM text. Without it, calls and key are sent unencrypted.
+   * `ca` trusts only those of this PEM text. Without it, calls and key are sent unencrypted. `cert` and `key`, as PEM
+   * text too, are for a service that asks for certificates of its clients.
    */
-  readonly tls?: boolean | { readonly ca: string | Uint8Array }
+  readonly tls?: boolean | TlsFiles
+}
+
+interface TlsFiles {
+  readonly ca?: string | Uint8Array | undefined
+  readonly cert?: string | Uint8Array | undefined
+  readonly key?: string | Uint8Array | undefined
 }
 
 /** Creates a client that speaks gRPC; all calls share one connection to each node. */
@@ -249,7 +256,12 @@ const reconnectMsMax = 2_000
 
 function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
   if (tls === undefined || tls === false) return credentials.createInsecure()
-  return credentials.createSsl(tls === true ? null : Buffer.from(tls.ca))
+  const { ca, cert, key } = tls === true ? ({} as TlsFiles) : tls
+  if ((cert === undefined) !== (key === undefined)) throw invalid('tls.cert and tls.key need each other')
+  const [roots, privateKey, chain] = [ca, key, cert].map((pem) =>
+    pem === undefined ? null : Buffer.from(pem),
+  )
+  return credentials.createSsl(roots, privateKey, chain)
 }
 
 /** Calls a method of the service. */

@@ -25,6 +25,8 @@ export interface HttpService extends CallBounds {
   readonly apiKey?: string | undefined
   /** For a proxy that asks for user and password. Replaces the key, which is sent in the same header. */
   readonly basicAuth?: { readonly user: string; readonly password: string } | undefined
+  /** In place of the built-in `fetch`: with one that presents a certificate, for example. */
+  readonly fetch?: typeof fetch | undefined
 }
 
 /** Calls the service; resolves with the status of a success and its JSON, undefined if the body is empty. */
@@ -48,6 +50,7 @@ export function httpCaller(options: HttpServices): HttpCaller {
   const nodes = new Nodes(addressesIn(options.baseUrl, 'baseUrl').map((url) => url.replace(/\/+$/, '')))
   const bounds = boundsIn(options)
   const { timeoutMs, maxRequestBytes } = bounds
+  const fetchOf: typeof fetch = (...request) => (options.fetch ?? fetch)(...request)
   const authorization = authorizationOf(options)
   const session = new Session()
   const call = <Answer>(method: string, path: string, body: string | undefined, details: CallDetails) =>
@@ -69,7 +72,7 @@ export function httpCaller(options: HttpServices): HttpCaller {
     signal?.addEventListener('abort', cancel, { once: true })
     const timer = setTimeout(cancel, timeoutMs)
     try {
-      const response = await fetch(base + path, {
+      const response = await fetchOf(base + path, {
         method,
         headers: { ...authorization, ...headers, ...(body === undefined ? {} : typeOfBody) },
         ...(body === undefined ? {} : { body }),

@@ -55,6 +55,7 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
     'retries',
     'timeoutMs',
     'maxRequestBytes',
+    'fetch',
   ] as const
   fieldsOf(options, names, 'the options')
   const { collection, ...service } = options

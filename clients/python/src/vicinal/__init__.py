@@ -66,6 +66,7 @@ from .points import (
 )
 from .search_operations import Changed, FacetCount, Page
 from .snapshots import SnapshotInfo
+from .target import Tls
 from .values import Attributes, AttributeValue, GeoPoint, Scalar
 from .vectors import MatrixLike, Text, Vector, VectorLike
 from .version import VERSION as __version__  # noqa: N811
@@ -143,6 +144,7 @@ __all__ = [
     "StorageFullError",
     "StoredPoint",
     "Text",
+    "Tls",
     "UnauthenticatedError",
     "UnsupportedError",
     "Vector",

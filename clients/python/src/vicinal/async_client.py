@@ -26,6 +26,7 @@ from .nodes import AsyncNodesTransport, AsyncNodeTransport, urls_in
 from .operation import Operation, Place
 from .points import USUAL_LISTED, Include, NewPoint, StoredPoint
 from .snapshots import SnapshotInfo
+from .target import Tls
 from .version import VERSION
 
 Parameters = ParamSpec("Parameters")
@@ -69,10 +70,11 @@ class AsyncVicinal:
         consistency: Consistency | None = None,
         headers: Mapping[str, str] | None = None,
         http_client: httpx.AsyncClient | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self._place = Place(collection)
         self._retry = retry or Retry()
-        self._transport = _transport_of(url, api_key, timeout_s, consistency, headers, http_client)
+        self._transport = _transport_of(url, api_key, timeout_s, consistency, headers, http_client, tls)
 
     insert = _awaiting(point_operations.Insert)
     insert_batch = _awaiting(point_operations.InsertBatch)
@@ -267,9 +269,10 @@ def _transport_of(
     consistency: Consistency | None,
     headers: Mapping[str, str] | None,
     http_client: httpx.AsyncClient | None,
+    tls: Tls | None,
 ) -> AsyncTransport:
     session = Session(consistency)
-    nodes = [_node_of(one, api_key, timeout_s, session, headers, http_client) for one in urls_in(url)]
+    nodes = [_node_of(one, api_key, timeout_s, session, headers, http_client, tls) for one in urls_in(url)]
     return nodes[0] if len(nodes) == 1 else AsyncNodesTransport(nodes)
 
 
@@ -280,11 +283,12 @@ def _node_of(
     session: Session,
     headers: Mapping[str, str] | None,
     http_client: httpx.AsyncClient | None,
+    tls: Tls | None,
 ) -> AsyncNodeTransport:
     if not url.startswith(("grpc://", "grpcs://")):
-        return AsyncHttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, session)
+        return AsyncHttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, session, tls)
     try:
         from .grpc.transport import AsyncGrpcTransport
     except ImportError as error:
         raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
-    return AsyncGrpcTransport(url, api_key, timeout_s, session)
+    return AsyncGrpcTransport(url, api_key, timeout_s, session, tls)

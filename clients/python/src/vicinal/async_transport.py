@@ -25,7 +25,7 @@ from .http_codec import (
 from .loops import PerLoop
 from .operation import HttpRequest, HttpResponse, Operation
 from .snapshots import SnapshotFile, SnapshotInfo
-from .target import Target
+from .target import Target, Tls
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -74,12 +74,13 @@ class AsyncHttpTransport:
         timeout_s: float,
         client: httpx.AsyncClient | None = None,
         session: Session | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self._url = base_of(url)
         self._session = session or Session()
         self._is_closed = False
         self._connections = PerLoop(
-            async_connections_to(Target(self._url, headers, timeout_s), client),
+            async_connections_to(Target(self._url, headers, timeout_s, tls), client),
             lambda connections: connections.abandon(),
         )
 

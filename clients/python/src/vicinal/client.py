@@ -25,6 +25,7 @@ from .nodes import NodesTransport, NodeTransport, urls_in
 from .operation import Operation, Place
 from .points import USUAL_LISTED, Include, NewPoint, StoredPoint
 from .snapshots import SnapshotInfo
+from .target import Tls
 from .transport import HttpTransport, Transport
 from .version import VERSION
 
@@ -65,8 +66,8 @@ class Vicinal:
         default): at least everything that this client, and those that `collection` makes from it, have seen or written.
         `latest`: everything that was acknowledged before, to any client. `available`: whatever the node has
     :param headers: sent with every request over HTTP, for a proxy
-    :param http_client: a client of httpx to use instead of own connections, for TLS settings or a proxy; the caller
-        closes it
+    :param http_client: a client of httpx to use instead of own connections, for a proxy; the caller closes it
+    :param tls: files for `https://` and `grpcs://`
 
     Every method raises a `VicinalError` if it fails.
     """
@@ -82,10 +83,11 @@ class Vicinal:
         consistency: Consistency | None = None,
         headers: Mapping[str, str] | None = None,
         http_client: httpx.Client | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self._place = Place(collection)
         self._retry = retry or Retry()
-        self._transport = _transport_of(url, api_key, timeout_s, consistency, headers, http_client)
+        self._transport = _transport_of(url, api_key, timeout_s, consistency, headers, http_client, tls)
 
     insert = _blocking(point_operations.Insert)
     insert_batch = _blocking(point_operations.InsertBatch)
@@ -260,9 +262,10 @@ def _transport_of(
     consistency: Consistency | None,
     headers: Mapping[str, str] | None,
     http_client: httpx.Client | None,
+    tls: Tls | None,
 ) -> Transport:
     session = Session(consistency)
-    nodes = [_node_of(one, api_key, timeout_s, session, headers, http_client) for one in urls_in(url)]
+    nodes = [_node_of(one, api_key, timeout_s, session, headers, http_client, tls) for one in urls_in(url)]
     return nodes[0] if len(nodes) == 1 else NodesTransport(nodes)
 
 
@@ -273,11 +276,12 @@ def _node_of(
     session: Session,
     headers: Mapping[str, str] | None,
     http_client: httpx.Client | None,
+    tls: Tls | None,
 ) -> NodeTransport:
     if not url.startswith(("grpc://", "grpcs://")):
-        return HttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, session)
+        return HttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, session, tls)
     try:
         from .grpc.transport import GrpcTransport
     except ImportError as error:
         raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
-    return GrpcTransport(url, api_key, timeout_s, session)
+    return GrpcTransport(url, api_key, timeout_s, session, tls)

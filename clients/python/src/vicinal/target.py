@@ -6,6 +6,7 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 from urllib.request import getproxies
 
@@ -32,6 +33,22 @@ class Streamed(Generic[Chunks_co]):
     chunks: Chunks_co
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """
+    Files in PEM for TLS: the authorities to trust in place of the usual ones, and a certificate with its key for a
+    service that asks its clients for one.
+    """
+
+    ca_file: str | Path | None = None
+    cert_file: str | Path | None = None
+    key_file: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise InvalidArgumentError("cert_file and key_file need each other")
+
+
 class Target:
     """
     A service at a checked address.
@@ -40,14 +57,14 @@ class Target:
     :param timeout_s: applies separately to waiting for a free connection, connecting, sending and receiving a part
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float, tls: Tls | None = None) -> None:
         parsed = httpx.URL(url)
         self.url = url
         self.headers = headers
         self.timeout_s = timeout_s
         self.host = parsed.raw_host.decode("ascii")
         self.port = parsed.port or (443 if parsed.scheme == "https" else 80)
-        self.ssl_context = _ssl_context() if parsed.scheme == "https" else None
+        self.ssl_context = _ssl_context(tls or Tls()) if parsed.scheme == "https" else None
         self._prefix = parsed.raw_path.rstrip(b"/")
         own = {name.lower(): value for name, value in headers.items()}
         self._header_lines = _lines_of({"host": parsed.netloc.decode("ascii"), **own})
@@ -78,9 +95,12 @@ def needs_httpx(url: str) -> bool:
     return parsed.userinfo != b"" or not {parsed.scheme, "all"}.isdisjoint(getproxies())
 
 
-def _ssl_context() -> ssl.SSLContext:
-    """Return the trust settings of TLS. Takes a while, because it reads the certificates."""
-    context = httpx.create_ssl_context()
+def _ssl_context(tls: Tls) -> ssl.SSLContext:
+    """Return the settings of TLS. Takes a while, because it reads the certificates."""
+    trusted = tls.ca_file
+    context = httpx.create_ssl_context() if trusted is None else ssl.create_default_context(cafile=trusted)
+    if tls.cert_file is not None:
+        context.load_cert_chain(tls.cert_file, tls.key_file)
     context.set_alpn_protocols(["http/1.1"])
     return context
 

@@ -24,7 +24,7 @@ from .http_codec import (
 )
 from .operation import HttpRequest, HttpResponse, Operation
 from .snapshots import SnapshotFile, SnapshotInfo
-from .target import Target
+from .target import Target, Tls
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -71,10 +71,11 @@ class HttpTransport:
         timeout_s: float,
         client: httpx.Client | None = None,
         session: Session | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self._url = base_of(url)
         self._session = session or Session()
-        self._connections = connections_to(Target(self._url, headers, timeout_s), client)
+        self._connections = connections_to(Target(self._url, headers, timeout_s, tls), client)
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Run an operation."""

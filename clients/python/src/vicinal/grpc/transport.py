@@ -35,6 +35,7 @@ from ..loops import PerLoop
 from ..operation import Operation
 from ..point_operations import Delete
 from ..snapshots import SnapshotInfo
+from ..target import Tls
 from ..transport import drive
 from .codec import GrpcCall, call_of
 
@@ -79,8 +80,15 @@ class GrpcTransport:
     fork, but not if a call is running in another thread.
     """
 
-    def __init__(self, url: str, api_key: str | None, timeout_s: float, session: Session | None = None) -> None:
-        self._address, self._credentials = _target_of(url)
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None,
+        timeout_s: float,
+        session: Session | None = None,
+        tls: Tls | None = None,
+    ) -> None:
+        self._address, self._credentials = _target_of(url, tls or Tls())
         self._key = _key_of(api_key)
         self._session = session or Session()
         self._timeout_s = timeout_s
@@ -149,8 +157,15 @@ class AsyncGrpcTransport:
     _process: ClassVar[int | None] = None
     """The process that has started the thread."""
 
-    def __init__(self, url: str, api_key: str | None, timeout_s: float, session: Session | None = None) -> None:
-        self._address, self._credentials = _target_of(url)
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None,
+        timeout_s: float,
+        session: Session | None = None,
+        tls: Tls | None = None,
+    ) -> None:
+        self._address, self._credentials = _target_of(url, tls or Tls())
         self._key = _key_of(api_key)
         self._session = session or Session()
         self._timeout_s = timeout_s
@@ -229,11 +244,16 @@ def _reader_of(operation: Operation[Result], call: GrpcCall[Result]) -> Callable
     return read
 
 
-def _target_of(url: str) -> tuple[str, grpc.ChannelCredentials | None]:
+def _target_of(url: str, tls: Tls) -> tuple[str, grpc.ChannelCredentials | None]:
     parts = urlsplit(url)
     if re.fullmatch(r".+:\d+", parts.netloc) is None or parts.path not in ("", "/"):
         raise InvalidArgumentError(f"{url} is not an address like grpc://localhost:50051")
-    return parts.netloc, grpc.ssl_channel_credentials() if parts.scheme == "grpcs" else None
+    if parts.scheme != "grpcs":
+        return parts.netloc, None
+    files = (tls.ca_file, tls.key_file, tls.cert_file)
+    return parts.netloc, grpc.ssl_channel_credentials(
+        *(None if file is None else Path(file).read_bytes() for file in files)
+    )
 
 
 def _channel(kind: Any, address: str, credentials: grpc.ChannelCredentials | None) -> Any:
