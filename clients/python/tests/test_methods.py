@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from vicinal import AsyncCollections, AsyncVicinal, Collections, Vicinal
+from vicinal import ApiKeys, AsyncApiKeys, AsyncCollections, AsyncVicinal, Collections, Vicinal
 
-PAIRS = [(Vicinal, AsyncVicinal), (Collections, AsyncCollections)]
+PAIRS = [(Vicinal, AsyncVicinal), (Collections, AsyncCollections), (ApiKeys, AsyncApiKeys)]
 
 
 def methods_of(kind: type[Any]) -> dict[str, Any]:

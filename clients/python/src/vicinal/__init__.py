@@ -9,9 +9,10 @@ A client of Vicinal, the vector database.
             print(hit.distance, hit.content)
 """
 
+from .access_operations import AuditPage, AuditRecord, CreatedKey, KeyInfo, Role
 from .answer_shape import Boost, GroupBy, OnRerankError, Recent
-from .async_client import AsyncCollections, AsyncVicinal
-from .client import Collections, Vicinal
+from .async_client import AsyncApiKeys, AsyncCollections, AsyncVicinal
+from .client import ApiKeys, Collections, Vicinal
 from .clusters import Consistency
 from .collection_operations import CollectionInfo, Hnsw, PutCollectionResult, Quotas, Words
 from .columns import Columns
@@ -74,10 +75,14 @@ from .version import VERSION as __version__  # noqa: N811
 __all__ = [
     "NO_RETRY",
     "AlreadyExistsError",
+    "ApiKeys",
+    "AsyncApiKeys",
     "AsyncCollections",
     "AsyncVicinal",
     "AttributeValue",
     "Attributes",
+    "AuditPage",
+    "AuditRecord",
     "Boost",
     "Changed",
     "ClosedError",
@@ -88,6 +93,7 @@ __all__ = [
     "ConnectionFailedError",
     "Consistency",
     "ContentType",
+    "CreatedKey",
     "CursorExpiredError",
     "DeadlineExceededError",
     "EvaluatedPoints",
@@ -110,6 +116,7 @@ __all__ = [
     "InvalidArgumentError",
     "ItemError",
     "Judgement",
+    "KeyInfo",
     "KeyReusedError",
     "MatrixLike",
     "MeasuredSetting",
@@ -138,6 +145,7 @@ __all__ = [
     "RequestTooLargeError",
     "RerankUnavailableError",
     "Retry",
+    "Role",
     "Scalar",
     "SearchResult",
     "SnapshotInfo",

@@ -12,7 +12,14 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import httpx
 
-from . import collection_operations, evaluation, point_operations, search_operations, service_operations
+from . import (
+    access_operations,
+    collection_operations,
+    evaluation,
+    point_operations,
+    search_operations,
+    service_operations,
+)
 from .async_transport import AsyncHttpTransport, AsyncTransport
 from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of
 from .clusters import Consistency, Session
@@ -97,11 +104,17 @@ class AsyncVicinal:
     stats = _awaiting(service_operations.Stats)
     slow_queries = _awaiting(service_operations.SlowQueries)
     settings = _awaiting(service_operations.Settings)
+    audit = _awaiting(access_operations.Audit)
 
     @property
     def collections(self) -> AsyncCollections:
         """The operations on collections."""
         return AsyncCollections(self)
+
+    @property
+    def keys(self) -> AsyncApiKeys:
+        """The operations on keys, for callers with the role `admin`."""
+        return AsyncApiKeys(self)
 
     def collection(self, name: str) -> AsyncVicinal:
         """Return a client for the points of another collection, by name or alias, over the same connections."""
@@ -240,6 +253,21 @@ class AsyncCollections:
     put = _awaiting(collection_operations.PutCollection)
     delete = _awaiting(collection_operations.DeleteCollection)
     set_aliases = _awaiting(collection_operations.SetAliases)
+
+    async def _run(self, operation: Operation[Result]) -> Result:
+        return await self._client._run(operation)
+
+
+class AsyncApiKeys:
+    """The keys of the file that `API_KEYS_FILE` names."""
+
+    def __init__(self, client: AsyncVicinal) -> None:
+        self._place = Place()
+        self._client = client
+
+    create = _awaiting(access_operations.CreateKey)
+    list = _awaiting(access_operations.ListKeys)
+    revoke = _awaiting(access_operations.RevokeKey)
 
     async def _run(self, operation: Operation[Result]) -> Result:
         return await self._client._run(operation)

@@ -12,7 +12,14 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import httpx
 
-from . import collection_operations, evaluation, point_operations, search_operations, service_operations
+from . import (
+    access_operations,
+    collection_operations,
+    evaluation,
+    point_operations,
+    search_operations,
+    service_operations,
+)
 from .bulk import BATCH_POINTS, Batch, Keys, Progress, ProgressBar, batches_of
 from .clusters import Consistency, Session
 from .columns import Columns
@@ -110,11 +117,17 @@ class Vicinal:
     stats = _blocking(service_operations.Stats)
     slow_queries = _blocking(service_operations.SlowQueries)
     settings = _blocking(service_operations.Settings)
+    audit = _blocking(access_operations.Audit)
 
     @property
     def collections(self) -> Collections:
         """The operations on collections."""
         return Collections(self)
+
+    @property
+    def keys(self) -> ApiKeys:
+        """The operations on keys, for callers with the role `admin`."""
+        return ApiKeys(self)
 
     def collection(self, name: str) -> Vicinal:
         """Return a client for the points of another collection, by name or alias, over the same connections."""
@@ -250,6 +263,21 @@ class Collections:
     put = _blocking(collection_operations.PutCollection)
     delete = _blocking(collection_operations.DeleteCollection)
     set_aliases = _blocking(collection_operations.SetAliases)
+
+    def _run(self, operation: Operation[Result]) -> Result:
+        return self._client._run(operation)
+
+
+class ApiKeys:
+    """The keys of the file that `API_KEYS_FILE` names."""
+
+    def __init__(self, client: Vicinal) -> None:
+        self._place = Place()
+        self._client = client
+
+    create = _blocking(access_operations.CreateKey)
+    list = _blocking(access_operations.ListKeys)
+    revoke = _blocking(access_operations.RevokeKey)
 
     def _run(self, operation: Operation[Result]) -> Result:
         return self._client._run(operation)

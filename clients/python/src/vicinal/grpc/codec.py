@@ -11,6 +11,7 @@ from functools import singledispatch
 from types import EllipsisType
 from typing import Any, Generic, TypeVar, cast
 
+from .. import access_operations as access
 from .. import collection_operations as collections
 from .. import evaluation as evaluations
 from .. import point_operations as points
@@ -22,6 +23,7 @@ from ..operation import Operation, Place, check_name
 from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint, check_attributes, check_expiry
 from ..values import Attributes, check_choice, texts_of
 from ..vectors import Text, VectorLike
+from .access import key_message, read_audit, read_key
 from .batches import batch_message, read_ids
 from .messages import (
     collection_settings,
@@ -267,6 +269,44 @@ def _delete_collection(operation: collections.DeleteCollection) -> GrpcCall[None
 def _set_aliases(operation: collections.SetAliases) -> GrpcCall[dict[str, str]]:
     body = name_map(1, operation.set or {}) + texts(2, texts_of(operation.remove, "remove"))
     return _at("SetAliases", Place(), body, lambda data: read_name_map(1, data))
+
+
+@_call.register
+def _audit(operation: access.Audit) -> GrpcCall[access.AuditPage]:
+    body = b"".join(
+        (
+            signed(1, microseconds(operation.since)) if operation.since is not None else b"",
+            signed(2, microseconds(operation.until)) if operation.until is not None else b"",
+            text(3, operation.key or ""),
+            text(4, operation.operation or ""),
+            text(5, operation.collection or ""),
+            flag(6, operation.allowed) if operation.allowed is not None else b"",
+            unsigned(7, operation.limit),
+            text(8, operation.cursor or ""),
+        )
+    )
+    return _at("ListAudit", Place(), body, read_audit)
+
+
+@_call.register
+def _create_key(operation: access.CreateKey) -> GrpcCall[access.CreatedKey]:
+    def read(data: bytes) -> access.CreatedKey:
+        return access.CreatedKey(read_text(_part(data, 2, b"")), read_key(read_bytes(_part(data, 1, b""))))
+
+    return _at("CreateKey", Place(), key_message(operation), read)
+
+
+@_call.register
+def _list_keys(operation: access.ListKeys) -> GrpcCall[list[access.KeyInfo]]:
+    def read(data: bytes) -> list[access.KeyInfo]:
+        return [read_key(read_bytes(value)) for number, value in fields(data) if number == 1]
+
+    return _at("ListKeys", Place(), b"", read)
+
+
+@_call.register
+def _revoke_key(operation: access.RevokeKey) -> GrpcCall[None]:
+    return _at("RevokeKey", Place(), text(1, operation.name), _nothing)
 
 
 _HEALTH_CHECK = "/grpc.health.v1.Health/Check"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from ..errors import InternalError, InvalidArgumentError
 from ..filters import FilterLike, json_of_filter
 from ..points import ContentType
 from ..values import INTEGER_MAX, AttributeValue, GeoPoint, Json, decode_value, encode_value
 from .wire import (
+    WireValue,
     double,
     fields,
     flag,
@@ -142,9 +144,45 @@ def filter_message(filter: FilterLike) -> bytes:
     return _filter(json_of_filter(filter), "filter")
 
 
+def read_filter(data: bytes) -> dict[str, Any]:
+    """Return a filter of a key from its Filter message: one that tests the values of attributes."""
+    for number, value in fields(data):
+        node = read_bytes(value)
+        match number:
+            case 1 | 2:
+                return {_JOINS[number]: [read_filter(read_bytes(item)) for part, item in fields(node) if part == 1]}
+            case 3:
+                return {"$not": read_filter(node)}
+            case 4:
+                parts = dict(fields(node))
+                path = read_text(parts.pop(1))
+                for test, operand in parts.items():
+                    return {path: _read_test(test, operand)}
+    raise InternalError("the answer has a filter of an unknown kind")
+
+
+def _read_test(test: int, operand: WireValue) -> Any:
+    match test:
+        case 2:
+            return read_value(read_bytes(operand))
+        case 4 | 8:
+            items = [read_value(read_bytes(item)) for part, item in fields(read_bytes(operand)) if part == 1]
+            return {"$in" if test == 4 else "$all": items}
+        case 6:
+            bounds = fields(read_bytes(operand))
+            return {_BOUNDS[part]: read_value(read_bytes(bound)) for part, bound in bounds}
+        case 7:
+            return {"$exists": bool(read_unsigned(operand))}
+        case 9:
+            return {"$prefix": read_text(operand)}
+    raise InternalError("the answer has a test of an unknown kind")
+
+
 _JOINED = {"$and": 1, "$or": 2}
 _RANGE = {"$gt": 1, "$gte": 2, "$lt": 3, "$lte": 4}
 _LISTS = {"$in": 4, "$nin": 5, "$all": 8}
+_JOINS = {number: name for name, number in _JOINED.items()}
+_BOUNDS = {number: name for name, number in _RANGE.items()}
 
 
 def _filter(json: Mapping[str, Json], at: str) -> bytes:
