@@ -10,7 +10,7 @@ import { inTurns, Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/vector-index.ts'
 import { WordFiles } from '../words/word-files.ts'
 import { type WordHit, WordIndex } from '../words/word-index.ts'
-import type { SlotBitmap } from '../words/word-matches.ts'
+import { PhraseTooLong, type SlotBitmap } from '../words/word-matches.ts'
 import { hitsMax } from '../words/word-searcher.ts'
 
 /** What the words of a collection need from its points. */
@@ -279,7 +279,12 @@ export class CollectionWords implements MemoryUser {
       const declared = settings.paths.map((each) => each.path).join(', ')
       throw invalid(`filter.${path}.$${kind} needs words at ${path}: the collection has them at ${declared}`)
     }
-    return index.matching({ kind, text, path: number })
+    try {
+      return index.matching({ kind, text, path: number })
+    } catch (error) {
+      if (error instanceof PhraseTooLong) throw invalid(`filter.${path}.$${kind} ${error.message}`)
+      throw error
+    }
   }
 
   search({ text, weights, statistics }: WordQuery, k: number, filter?: SlotBitmap): readonly WordHit[] {

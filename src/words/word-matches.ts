@@ -26,6 +26,15 @@ export interface Wanted {
   readonly path?: number | undefined
 }
 
+/** A longer phrase is refused: in a long text, every word of it takes time. */
+export const phraseTermsMax = 1024
+
+export class PhraseTooLong extends RangeError {
+  constructor(words: number) {
+    super(`has ${words} words, the maximum is ${phraseTermsMax}`)
+  }
+}
+
 /** Finds the code plus one of a term in documents of a part, which ascend; 0 without it. */
 export type FindCodes = (part: Part, term: string, documents: Uint32Array) => Uint32Array
 
@@ -43,6 +52,7 @@ export function matchingSlots(
     const terms: WantedTerm[] = []
     analyzer.analyze(wanted.text, language, (term, position) => terms.push({ term, position }))
     if (terms.length === 0) continue
+    if (wanted.kind === 'phrase' && terms.length > phraseTermsMax) throw new PhraseTooLong(terms.length)
     for (const part of parts) {
       for (const document of matchingDocuments(part, terms, wanted, find)) {
         const slot = part.slots[document]!
@@ -87,27 +97,90 @@ function withPhrase(
 ): Uint32Array {
   const paths = path === undefined ? part.lengths.map((_, each) => each) : [path]
   const isWanted = new Set(documents)
+  const wanted = new Map<string, number[]>()
+  for (const { term, position } of terms) wanted.set(term, [...(wanted.get(term) ?? []), position])
+  const byRarity = [...wanted]
+    .map(([term, offsets]) => ({ entry: part.dictionary.find(term)!, offsets }))
+    .sort((a, b) => a.entry.occurrences - b.entry.occurrences)
   /** Where the wanted text can begin, by document and path; the terms read so far agree. */
-  let starts: Map<number, ReadonlySet<number>[]> | undefined
-  for (const { term, position } of terms) {
-    const agreeing = new Map<number, ReadonlySet<number>[]>()
-    for (const { document, positions } of part.occurrences(part.dictionary.find(term)!, (each) =>
-      isWanted.has(each),
-    )) {
+  let starts: Map<number, readonly Uint32Array[]> | undefined
+  for (const { entry, offsets } of byRarity) {
+    const agreeing = new Map<number, readonly Uint32Array[]>()
+    for (const { document, positions } of part.occurrences(entry, (each) => isWanted.has(each))) {
       const before = starts?.get(document)
-      const here = paths.map((each, index) => {
-        const possible = positions[each]!.map((at) => at - position)
-        return new Set(
-          before === undefined ? possible : possible.filter((start) => before[index]!.has(start)),
-        )
-      })
-      if (here.some(({ size }) => size > 0)) agreeing.set(document, here)
+      const here = paths.map((each, index) => phraseStarts(positions[each]!, offsets, before?.[index]))
+      if (here.some(({ length }) => length > 0)) agreeing.set(document, here)
       else isWanted.delete(document)
     }
     starts = agreeing
   }
   return documents.filter((document) => isWanted.has(document))
 }
+
+/**
+ * Returns where a phrase can begin, ascending.
+ *
+ * @param positions of a term in a text, ascending
+ * @param offsets where the phrase has the term
+ * @param before where it can begin as far as its other terms are concerned; undefined for anywhere
+ */
+export function phraseStarts(
+  positions: readonly number[],
+  offsets: readonly number[],
+  before: Uint32Array | undefined,
+): Uint32Array {
+  const last = positions.at(-1)
+  if (last === undefined) return noStarts
+  // A word that is repeated in phrase and text: 32 places at once, or else the work is the product of both.
+  if (offsets.length > 1 && last < positionsPerWord * positions.length) {
+    const all = repeatedStarts(positions, offsets, last)
+    return before === undefined ? all : common(before, all, 0)
+  }
+  let starts = before
+  for (const offset of offsets) {
+    starts =
+      starts === undefined
+        ? Uint32Array.from(positions.filter((position) => position >= offset), (at) => at - offset)
+        : common(starts, positions, offset)
+  }
+  return starts!
+}
+
+/** Returns those of some starts that have a position at an offset; both ascend. */
+function common(starts: Uint32Array, positions: ArrayLike<number>, offset: number): Uint32Array {
+  let [at, count] = [0, 0]
+  const kept = new Uint32Array(starts.length)
+  for (const start of starts) {
+    while (at < positions.length && positions[at]! < start + offset) at += 1
+    if (at === positions.length) break
+    if (positions[at] === start + offset) kept[count++] = start
+  }
+  return kept.subarray(0, count)
+}
+
+/** Returns the starts from which there is a position at every offset: bits of places, shifted and combined. */
+function repeatedStarts(positions: readonly number[], offsets: readonly number[], last: number): Uint32Array {
+  const bits = new Uint32Array((last >>> 5) + 2)
+  for (const position of positions) bits[position >>> 5]! |= 1 << (position & 31)
+  const starts = new Uint32Array(bits.length).fill(-1)
+  for (const offset of offsets) {
+    const [words, shift] = [offset >>> 5, offset & 31]
+    for (let at = 0; at < starts.length; at += 1) {
+      const [low, high] = [bits[at + words] ?? 0, bits[at + words + 1] ?? 0]
+      starts[at]! &= shift === 0 ? low : (low >>> shift) | (high << (32 - shift))
+    }
+  }
+  const found: number[] = []
+  for (const [word, value] of starts.entries()) {
+    for (let rest = value; rest !== 0; rest &= rest - 1) found.push(32 * word + 31 - Math.clz32(rest & -rest))
+  }
+  return Uint32Array.from(found)
+}
+
+const noStarts = new Uint32Array(0)
+
+/** A word of bits costs about as much as this many positions of a list. */
+const positionsPerWord = 64
 
 /** A part of a text that a query found. */
 export interface Highlight {
