@@ -207,6 +207,11 @@ describeBoth('searches by words', (transport) => {
     for (const [bad, message] of [
       [{ words: '-- !', limit: 1 }, /words has no word/],
       [{ words: 'x'.repeat(10_001), limit: 1 }, /words has 10001 characters, the maximum is 10000/],
+      [{ words: 'x\ud800', limit: 1 }, /words has half of a surrogate pair/],
+      [
+        { words: 'x', limit: 1, filter: { content: { $match: 'x\udc00' } } },
+        /match has half of a surrogate pair/,
+      ],
       [{ words: 'x', limit: 1, balance: 0.5 }, /balance is given, it needs a vector/],
       [
         { vector, metric: 'Cosine', words: 'x', limit: 1, balance: 1.5 },
@@ -219,6 +224,14 @@ describeBoth('searches by words', (transport) => {
       ],
       [{ words: 'x', limit: 1, maxDistance: 1 }, /max_distance is given, it needs a vector/],
       [{ words: 'x', limit: 1, filter: { other: { $match: 'x' } } }, /needs words at other/],
+      [
+        { words: 'x', limit: 1, filter: { content: { $match: 'x'.repeat(10_001) } } },
+        /content\S* has 10001 characters, the most that a filter searches for is 10000/,
+      ],
+      [
+        { words: 'x', limit: 1, filter: { content: { $phrase: 'x '.repeat(1100) } } },
+        /filter.content.\$phrase has 1100 words, the maximum is 1024/,
+      ],
     ] as const) {
       await assert.rejects(client.search(bad), { reason: 'invalid_argument', message })
     }
@@ -238,6 +251,9 @@ describeBoth('searches by words', (transport) => {
       'e\u0301'.repeat(200_000),
       '\u200d\u200f\u0640'.repeat(100_000),
       '漢字'.repeat(50_000),
+      'é a b '.repeat(50_000),
+      'a_b '.repeat(50_000),
+      '\u202eשלום\u202c '.repeat(20_000),
     ]
     const stored = await client.insertBatch(
       texts.map((content) => ({ vector, payload: { contentType: 'Text', content } })),
@@ -246,6 +262,13 @@ describeBoth('searches by words', (transport) => {
     assert.deepEqual(await client.search({ words: '漢字', limit: 1 }), [stored[4]])
     const { hits } = await client.searchHits({ words: 'w5', limit: 1, include: { highlight: true } })
     assert.ok(hits[0]!.highlight![0]!.parts.join('').length < 300)
+    const beginnings = texts.map((text) => text.slice(0, 600))
+    for (const [index, text] of beginnings.entries()) {
+      const filter = { content: { $phrase: text } }
+      const count = await client.count(filter)
+      assert.ok(count === 1 || index === 3, `${index}: ${count}`)
+      if (index !== 3) assert.ok((await client.search({ words: text, limit: 1 })).length === 1)
+    }
     for (const id of stored) await client.delete(id)
   })
 })

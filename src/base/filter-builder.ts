@@ -25,6 +25,7 @@ export class FilterBuilder {
   readonly #limits: FilterLimits
   #nodes = 0
   #values = 0
+  #words = 0
 
   /** @param nameOf returns the transport's name of an operator, for messages */
   constructor(nameOf: (operator: OperatorName) => string, limits: FilterLimits = filterLimits) {
@@ -52,6 +53,13 @@ export class FilterBuilder {
     if (this.#values > this.#limits.values) {
       throw invalid(`${at} has too many values: the most in a filter is ${this.#limits.values}`)
     }
+  }
+
+  #countWords({ length }: string, at: string): void {
+    this.#words += length
+    if (this.#words <= this.#limits.words) return
+    const counted = this.#words === length ? `${length} characters` : `${this.#words} with those before it`
+    throw invalid(`${at} has ${counted}, the most that a filter searches for is ${this.#limits.words}`)
   }
 
   /** Returns one filter that matches if all of these do: the filter itself when there is only one. */
@@ -102,6 +110,7 @@ export class FilterBuilder {
     const { test: op } = operators[operator]
     if (typeof operand !== 'boolean') {
       checkOperand(operand, at)
+      if (op === 'match' || op === 'phrase') this.#countWords((operand as Text).text, at)
       return { kind: 'condition', path, test: { op, ...operand } as Test }
     }
     const there: Filter = { kind: 'condition', path, test: { op } as Test }

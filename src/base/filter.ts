@@ -111,6 +111,8 @@ export const filterLimits = {
   nodes: 4_096,
   /** Values of all `in` and `contains` tests together, including ids. */
   values: 1_000_000,
+  /** Characters of all `match` and `phrase` tests together. */
+  words: 10_000,
 } as const
 
 export type FilterLimits = { readonly [Name in keyof typeof filterLimits]: number }

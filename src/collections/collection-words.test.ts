@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { openCollections } from '../../test/support/collection.ts'
 import { temporaryDirectory } from '../../test/support/process.ts'
 import { compareGroups, comparePages } from '../../test/support/ranking-cases.ts'
+import { until } from '../../test/support/until.ts'
 import { compareWordSearches, english, optionsOfWords, withTitle } from '../../test/support/word-cases.ts'
 
 describe('the words of a collection', () => {
@@ -17,6 +18,34 @@ describe('the words of a collection', () => {
   }, async () => {
     await comparePages({ cases: 30, seed })
     await compareGroups({ cases: 30, seed })
+  })
+
+  it('of a long text are analyzed in turns, before the text is visible', { timeout: 120_000 }, async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    const { set } = opened
+    await set.put('texts', { hnsw: {}, words: english })
+    using lease = await set.lease('texts')
+    const { database } = lease
+    const content = Array.from({ length: 60_000 }, (_, index) => `word${index}`).join(' ')
+    const payload = { contentType: 'Text', content } as const
+    let turns = 0
+    let isOver = false
+    const count = (): void => {
+      turns += 1
+      if (!isOver) setImmediate(count)
+    }
+    setImmediate(count)
+    const { ids } = await database.insert([{ vector: Float32Array.of(1), payload }])
+    isOver = true
+    assert.ok(turns > 30, `${turns} turns`)
+    const last = { kind: 'condition', path: 'content', test: { op: 'match', text: 'word59999' } } as const
+    assert.equal(await database.count(last), 1)
+    await database.patch(ids[0] as string, { content: `${content} more` })
+    assert.equal(await database.count({ ...last, test: { op: 'phrase', text: 'word59999 more' } }), 1)
+    await set.put('texts', { hnsw: {}, words: withTitle })
+    await until(() => database.livePoints.words.waiting === 0)
+    assert.equal(await database.count(last), 1)
   })
 
   it('are refused where there are none, and can be given up', async () => {

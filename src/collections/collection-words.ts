@@ -9,7 +9,7 @@ import type { Highlight, Payload, WordCounts, WordQuery, WordStatistics } from '
 import { inTurns, Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/vector-index.ts'
 import { WordFiles } from '../words/word-files.ts'
-import { type WordHit, WordIndex } from '../words/word-index.ts'
+import { type PreparedPoint, type WordHit, WordIndex } from '../words/word-index.ts'
 import { PhraseTooLong, type SlotBitmap } from '../words/word-matches.ts'
 import { hitsMax } from '../words/word-searcher.ts'
 
@@ -88,6 +88,19 @@ export class CollectionWords implements MemoryUser {
   set(slot: number, payload: Payload, version: number): void {
     this.#change((words) => words.put(slot, payload, version))
     if (this.#current?.index.isMergeable(false)) this.#mergeSoon(false)
+  }
+
+  /**
+   * Analyzes a payload with long texts before it is set, in turns. Returns undefined for any other, which takes well
+   * under a millisecond.
+   */
+  prepare(payload: Payload): Promise<void> | undefined {
+    const all = [this.#current, this.#next].filter((words) => words?.isLong(payload) === true)
+    return all.length === 0 ? undefined : this.#prepareFor(all as Words[], payload)
+  }
+
+  async #prepareFor(all: readonly Words[], payload: Payload): Promise<void> {
+    for (const words of all) await inTurns(words.prepare(payload))
   }
 
   /** Removes the point of a slot. Idempotent. */
@@ -184,6 +197,11 @@ export class CollectionWords implements MemoryUser {
       const payload = points.payload(slot)
       // Reading can make a change of the point take effect, which has then indexed it.
       if (payload === undefined || words.index.has(slot)) continue
+      if (words.isLong(payload)) {
+        await inTurns(words.prepare(payload))
+        // Whatever changed meanwhile has been indexed.
+        if (this.#next !== words || !points.isVisible(slot) || words.index.has(slot)) continue
+      }
       words.put(slot, payload, points.versionOf(slot))
       added += 1
       if (added % freezesPer === 0 && words.index.isMergeable(false))
@@ -316,19 +334,32 @@ export class CollectionWords implements MemoryUser {
   }
 
   /**
-   * Returns the parts of a point's texts in which the words of a query are.
+   * Returns a function that returns the parts of a point's texts in which the words of a query are, in steps.
    *
    * @param languages the number of points by language, in place of those of this node
    */
-  highlights(text: string, payload: Payload, languages?: readonly number[]): readonly Highlight[] {
+  highlighter(
+    text: string,
+    languages?: readonly number[],
+  ): (payload: Payload) => Generator<void, readonly Highlight[]> {
     const { settings, index, textsOf } = this.index()
-    const texts = textsOf(payload).map((ofPath) => ofPath.map((each) => each.slice(0, highlightedMax)))
-    const found = index.highlights(text, texts, languages)
-    return settings.paths.flatMap(({ path }, number) =>
-      texts[number]!.flatMap((each, at) => fragmentsOf(each, found[number]![at]!))
-        .slice(0, fragmentsMax)
-        .map((parts) => ({ path, parts })),
-    )
+    const find = index.highlighter(text, languages)
+    return function* (payload) {
+      let left = highlightedMax
+      const texts = textsOf(payload).map((ofPath) =>
+        ofPath.map((each) => {
+          const beginning = each.slice(0, left)
+          left -= beginning.length
+          return beginning
+        }),
+      )
+      const found = yield* find(texts)
+      return settings.paths.flatMap(({ path }, number) =>
+        texts[number]!.flatMap((each, at) => fragmentsOf(each, found[number]![at]!))
+          .slice(0, fragmentsMax)
+          .map((parts) => ({ path, parts })),
+      )
+    }
   }
 
   /** Differs after each change of the points, and between two declarations. */
@@ -353,6 +384,8 @@ class Words implements SearchableWords {
   /** Slots below are indexed. */
   built = 0
   files: WordFiles | undefined
+  /** What `put` will need. */
+  readonly #prepared = new WeakMap<Payload, PreparedPoint>()
 
   constructor(settings: WordSettings) {
     const { language, paths, k1, b } = settings
@@ -366,7 +399,21 @@ class Words implements SearchableWords {
   }
 
   put(slot: number, payload: Payload, version: number): void {
-    this.index.put(slot, version, this.textsOf(payload))
+    const prepared = this.#prepared.get(payload)
+    if (prepared === undefined) this.index.put(slot, version, this.textsOf(payload))
+    else this.index.putPrepared(slot, version, prepared)
+  }
+
+  /** Whether indexing a payload takes milliseconds. */
+  isLong(payload: Payload): boolean {
+    let length = 0
+    for (const ofPath of this.textsOf(payload)) for (const text of ofPath) length += text.length
+    return length > longTextMin
+  }
+
+  *prepare(payload: Payload): Generator<void, void> {
+    if (this.#prepared.has(payload)) return
+    this.#prepared.set(payload, yield* this.index.prepare(this.textsOf(payload)))
   }
 
   readonly textsOf = (payload: Payload): readonly (readonly string[])[] => {
@@ -410,12 +457,15 @@ const noWords =
 /** A search waits while fewer points are indexed, which takes about a second. */
 const waitedForMax = 20_000
 
-/** Fragments are sought in this many characters of a text. */
+/** Fragments are sought in this many characters of a point's texts. */
 const highlightedMax = 100_000
 /** By path. */
 const fragmentsMax = 3
 const fragmentLength = 200
 const fragmentBefore = 60
+
+/** Characters of all texts of a point: more are analyzed in turns. */
+const longTextMin = 16_384
 
 /** Parts are merged after this many points. */
 const freezesPer = 4096

@@ -201,6 +201,10 @@ export class LivePoints implements ChangeTarget, MemoryUser {
       : this.#memoryCheck(Number.POSITIVE_INFINITY)
   }
 
+  prepare(payload: Payload): Promise<void> | undefined {
+    return this.words.prepare(payload)
+  }
+
   /** Like `memoryCheck`, but always limits the number of different paths. For changes that are not in a log yet. */
   strictMemoryCheck(): { add(payload: Payload): void } {
     return this.#memoryCheck()

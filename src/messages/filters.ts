@@ -85,7 +85,7 @@ export function filterOf(message: Encoded<messages.Filter>): Steps<Filter> {
   return new FilterReader(unlimited).filter(message, 'filter', 0)
 }
 
-const unlimited = { depth: Infinity, nodes: Infinity, values: Infinity } as const
+const unlimited = { depth: Infinity, nodes: Infinity, values: Infinity, words: Infinity } as const
 
 /** The operators by their fields' names in generated code; of those of a range, any. */
 const operatorOfCase: ReadonlyMap<string, OperatorName> = new Map(

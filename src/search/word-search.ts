@@ -4,7 +4,7 @@ import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { HitDetails, SearchResults, WordCounts, WordStatistics } from '../base/point.ts'
-import { type Include, nearness, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
+import { nearness, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
@@ -325,25 +325,21 @@ export class WordSearch {
     const results = answers.results()
     if (include === undefined) return results
     const [details = []] = results.details
-    const shown = details.map((each, rank) => this.#detailsOf(each, candidates[rank]!, include, words!.text))
-    return { ...results, details: [shown] }
-  }
-
-  #detailsOf(
-    details: HitDetails,
-    { score, words }: Pick<Scored, 'score' | 'words'>,
-    include: Include,
-    text: string,
-  ): HitDetails {
-    const { payload } = details
-    return {
-      ...details,
-      payload: include.payload || include.attributes !== undefined ? payload : undefined,
-      ...(include.scores === true && { score, words }),
-      ...(include.highlight === true && {
-        highlight: payload === undefined ? [] : this.#points.words!.highlights(text, payload),
-      }),
+    const find = include.highlight === true ? this.#points.words!.highlighter(words!.text) : undefined
+    const shown: HitDetails[] = []
+    for (const [rank, each] of details.entries()) {
+      const { payload } = each
+      const { score, words } = candidates[rank]!
+      // What is shown has been read: it does not matter whether points change meanwhile.
+      const highlight = payload && find && (await inTurns(find(payload)))
+      shown.push({
+        ...each,
+        payload: include.payload || include.attributes !== undefined ? payload : undefined,
+        ...(include.scores === true && { score, words }),
+        ...(find && { highlight: highlight ?? [] }),
+      })
     }
+    return { ...results, details: [shown] }
   }
 
   /** Answers with the next hits that are still stored. */

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
+import { atOnce } from '../base/turns.ts'
 import { Analyzer, detectLanguage, type LanguageChoice, noLanguage } from './analyzer.ts'
 import { type Language, languages } from './stemmers.ts'
-import { splitWords, wordLengthMax } from './tokenizer.ts'
+import { blockMax, splitWords, wordLengthMax } from './tokenizer.ts'
 import { highlights } from './word-matches.ts'
 
 const seed = 20_261_130
@@ -193,7 +194,7 @@ describe('highlights', () => {
   it('are the words whose terms the query has, joined where they overlap', () => {
     const analyzer = new Analyzer('english')
     const text = 'Runs of error_42, running; the runner'
-    const found = highlights(analyzer, text, 0, analyzer.queryTerms('run error_42', []))
+    const found = atOnce(highlights(analyzer, text, 0, analyzer.queryTerms('run error_42', [])))
     assert.deepEqual(
       found.map(({ start, end }) => text.slice(start, end)),
       ['Runs', 'error_42', 'running'],
@@ -218,18 +219,36 @@ describe('hostile texts', () => {
   }
   for (const [name, text] of Object.entries(texts)) {
     it(`take memory and time by their length: ${name}`, { timeout: 60_000 }, () => {
-      let [terms, longest] = [0, 0]
+      let [terms, longest, before] = [0, 0, 0]
       const analyzer = new Analyzer('auto')
-      const words = analyzer.analyze(text, analyzer.languageOf([[text]]), (term, position, start, end) => {
+      const language = analyzer.languageOf([[text]])
+      const steps = analyzer.analyzeInSteps(text, language, (term, position, start, end) => {
         terms += 1
         longest = Math.max(longest, term.length)
         assert.ok(start < end && end <= text.length && position <= terms)
       })
+      let step = steps.next()
+      for (; step.done !== true; step = steps.next()) {
+        assert.ok(terms - before <= 2 * blockMax, 'a step passes few terms, so it takes little time')
+        before = terms
+      }
+      const words = step.value
       assert.ok(terms <= 2 * text.length)
       assert.ok(words <= terms)
       assert.ok(longest <= 18 * wordLengthMax, `a term of ${longest}`)
     })
   }
+
+  it('remember a word once, so that finding it stays fast', () => {
+    const analyzer = new Analyzer('english')
+    const hints: number[] = []
+    const analyze = (text: string): void => {
+      analyzer.analyze(text, 0, (_term, _position, _start, _end, hint) => hints.push(hint))
+    }
+    analyze(`é ${'word '.repeat(100)}`)
+    analyze('another another')
+    assert.equal(hints.at(-1), 0)
+  })
 
   it('have words at positions that never fall', () => {
     for (const text of Object.values(texts)) {

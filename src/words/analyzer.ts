@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { atOnce } from '../base/turns.ts'
 import { frequentWordWeight } from './bm25.ts'
 import { KnownWords } from './known-words.ts'
 import {
@@ -12,7 +13,7 @@ import {
   stemmers,
   usualScript,
 } from './stemmers.ts'
-import { isAscii, splitAsciiWords, splitWords, type WordSink } from './tokenizer.ts'
+import { blockEnd, blockMax, isAscii, splitAsciiWords, splitWords, type WordSink } from './tokenizer.ts'
 
 /**
  * Texts to terms: words (tokenizer.ts), NFKC, lower case, stem, and without the marks of Latin and Greek letters. The
@@ -23,7 +24,7 @@ import { isAscii, splitAsciiWords, splitWords, type WordSink } from './tokenizer
 export type LanguageChoice = 'auto' | 'none' | Language
 
 /** Raise it when the terms of any text change. Data of another version are indexed again. */
-const analysisVersion = 1
+const analysisVersion = 2
 
 /** The version of the analysis, which depends on the Unicode data of this process. */
 export const analyzerVersion: string = createHash('sha256')
@@ -70,16 +71,39 @@ export class Analyzer {
 
   /** Passes the terms of a text in a language to `sink`. Returns the number of words, which is the length of the text. */
   analyze(text: string, language: number, sink: TermSink): number {
+    if (text.length <= blockMax) return this.#analyzeBlock(text, language, sink)
+    return atOnce(this.analyzeInSteps(text, language, sink))
+  }
+
+  /** As `analyze`. */
+  *analyzeInSteps(text: string, language: number, sink: TermSink): Generator<void, number> {
+    let position = 0
+    for (let start = 0; start < text.length; ) {
+      const [end, from, before] = [blockEnd(text, start), start, position]
+      const inText: TermSink = (term, at, wordStart, wordEnd, hint) =>
+        sink(term, before + at, from + wordStart, from + wordEnd, hint)
+      position += this.#analyzeBlock(text.slice(start, end), language, inText)
+      start = end
+      yield
+    }
+    return position
+  }
+
+  #analyzeBlock(block: string, language: number, sink: TermSink): number {
+    // Patterns take a hundred times as long where surrogates are not in pairs.
+    const text = block.isWellFormed() ? block : block.toWellFormed()
     this.#known[language] ??= new KnownWords()
     this.#others[language] ??= new Map()
     const known = this.#known[language]
     const others = this.#others[language]
+    const isAsciiText = isAscii(text)
     const addWord: WordSink = (word, position, start, end, kind) => {
       const term = kind === 'whole' ? normalized(word) : this.#termOf(word, language, others)
-      if (kind === 'simple' && isAscii(word)) known.add(word, term)
+      // Only what `find` has missed: a word that is there twice makes every search longer.
+      if (kind === 'simple' && isAsciiText) known.add(word, term)
       if (term !== '') sink(term, position, start, end, noHint)
     }
-    if (!isAscii(text)) return splitWords(text, addWord)
+    if (!isAsciiText) return splitWords(text, addWord)
     return splitAsciiWords(text, addWord, (_text, start, end, hash, position) => {
       const number = known.find(text, start, end, hash)
       if (number === -1) return false

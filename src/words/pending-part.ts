@@ -1,3 +1,4 @@
+import { atOnce } from '../base/turns.ts'
 import { noHint } from './analyzer.ts'
 import type { Bm25Parameters } from './bm25.ts'
 import { ByteWriter } from './byte-writer.ts'
@@ -94,21 +95,56 @@ export class PendingPart {
 
   /** Adds a document with the words since the last. Returns its number. */
   add(slot: number, sequence: number, language: number, lengths: readonly number[]): number {
-    const document = this.documents.length
-    const { count: firstPosting } = this.#postings
-    this.documents.push({ slot, sequence, language, lengths, firstPosting, isRemoved: false })
-    const words = this.#words
+    const document = this.#begin({ slot, sequence, language, lengths })
     this.#sortWords()
-    const sorted = this.#keys
-    for (let from = 0; from < words; ) {
+    for (let from = 0; from < this.#words; ) from = this.#addPostings(from, from + 1)
+    this.#words = 0
+    return document
+  }
+
+  /** As `add`, for a document of many words. */
+  *addInSteps(language: number, lengths: readonly number[]): Generator<void, void> {
+    this.#begin({ slot: 0, sequence: 0, language, lengths })
+    if (this.#words <= wordsPerStep) this.#sortWords()
+    else yield* this.#sortInSteps()
+    for (let from = 0; from < this.#words; yield) from = this.#addPostings(from, from + wordsPerStep)
+    this.#words = 0
+  }
+
+  #begin(document: Pick<PendingDocument, 'slot' | 'sequence' | 'language' | 'lengths'>): number {
+    this.documents.push({ ...document, firstPosting: this.#postings.count, isRemoved: false })
+    return this.documents.length - 1
+  }
+
+  /** Adds the postings of sorted words, from one up to another or the last of its term. Returns where it ended. */
+  #addPostings(first: number, end: number): number {
+    const [words, sorted] = [this.#words, this.#keys]
+    let from = first
+    while (from < Math.min(words, end)) {
       const term = Math.floor(sorted[from]! / wordsMax)
       let to = from + 1
       while (to < words && sorted[to]! < (term + 1) * wordsMax) to += 1
       this.#addPosting(term, from, to)
       from = to
     }
-    this.#words = 0
-    return document
+    return from
+  }
+
+  /** Sorts the words by term, which leaves the words of a term in their order. */
+  *#sortInSteps(): Generator<void, void> {
+    const [words, keys] = [this.#words, this.#keys]
+    const starts = new Uint32Array(this.#names.length + 1)
+    for (let at = 0; at < words; at += 1) {
+      starts[Math.floor(keys[at]! / wordsMax) + 1]! += 1
+      if (at % wordsPerStep === 0) yield
+    }
+    for (let term = 0; term < this.#names.length; term += 1) starts[term + 1]! += starts[term]!
+    const sorted = new Float64Array(keys.length)
+    for (let at = 0; at < words; at += 1) {
+      sorted[starts[Math.floor(keys[at]! / wordsMax)]!++] = keys[at]!
+      if (at % wordsPerStep === 0) yield
+    }
+    this.#keys = sorted
   }
 
   /** Sorts the words by term. A call of the engine's sort costs as much as sorting a short text. */
@@ -156,6 +192,11 @@ export class PendingPart {
 
   /** Returns the documents as a part, those that were removed excepted. */
   freeze(parameters: Bm25Parameters): PartContent {
+    return atOnce(this.freezeInSteps(parameters))
+  }
+
+  /** As `freeze`. Nothing may be added meanwhile. */
+  *freezeInSteps(parameters: Bm25Parameters): Generator<void, PartContent> {
     const order = this.documents
       .map((_, document) => document)
       .filter((document) => !this.documents[document]!.isRemoved)
@@ -171,15 +212,18 @@ export class PendingPart {
     }
     const { table, newCodes } = this.#codes.ordered()
     const writer = new PartWriter(columns, table, parameters)
-    this.#writeTerms(writer, order, newCodes)
+    yield* this.#writeTerms(writer, order, newCodes)
     return writer.finish()
   }
 
-  #writeTerms(writer: PartWriter, order: readonly number[], newCodes: Uint32Array): void {
+  *#writeTerms(writer: PartWriter, order: readonly number[], newCodes: Uint32Array): Generator<void, void> {
+    yield
     const { starts, documents, codes, postings } = this.#byTerm(order)
+    yield
     const positions = this.#positions.written
     const offsets = this.#postings.offsets
-    for (const number of sortedTerms(this.#names)) {
+    for (const [index, number] of (yield* sortedInSteps(this.#names)).entries()) {
+      if (index % termsPerStep === 0) yield
       const [from, to] = [starts[number]!, starts[number + 1]!]
       if (from === to) continue
       let occurrences = 0
@@ -234,6 +278,33 @@ export class PendingPart {
   }
 }
 
+/** As `sortedTerms`: sorts some at a time, and merges them. */
+function* sortedInSteps(terms: readonly string[]): Generator<void, readonly number[]> {
+  if (terms.length <= termsPerSort) return sortedTerms(terms)
+  let runs: number[][] = []
+  for (let from = 0; from < terms.length; from += termsPerSort) {
+    runs.push(sortedTerms(terms.slice(from, from + termsPerSort)).map((number) => from + number))
+    yield
+  }
+  while (runs.length > 1) {
+    const merged: number[][] = []
+    for (let at = 0; at < runs.length; at += 2)
+      merged.push(yield* mergedRuns(terms, runs[at]!, runs[at + 1] ?? []))
+    runs = merged
+  }
+  return runs[0]!
+}
+
+function* mergedRuns(terms: readonly string[], a: number[], b: number[]): Generator<void, number[]> {
+  const merged: number[] = []
+  for (let [i, j] = [0, 0]; i < a.length || j < b.length; ) {
+    const isFirst = j === b.length || (i < a.length && terms[a[i]!]! < terms[b[j]!]!)
+    merged.push(isFirst ? a[i++]! : b[j++]!)
+    if (merged.length % termsPerSort === 0) yield
+  }
+  return merged
+}
+
 /** Returns the numbers of terms in the order of the terms, sorted by their first characters and then in full. */
 function sortedTerms(terms: readonly string[]): number[] {
   const keys = new Float64Array(terms.length)
@@ -262,6 +333,11 @@ function sortedTerms(terms: readonly string[]): number[] {
   }
   return sorted
 }
+
+// What takes about a millisecond.
+const wordsPerStep = 16_384
+const termsPerStep = 2048
+const termsPerSort = 4096
 
 /** With it, keys are below 2^53. */
 const prefixLength = 4

@@ -49,6 +49,26 @@ const segmenter = new Intl.Segmenter('en', { granularity: 'word' })
 /** The segmenter takes longer per character for longer runs. */
 const runLengthMax = 512
 
+/**
+ * Returns where the block ends that begins at `start`: behind a space or the like, if there is one soon. Texts are
+ * analyzed block by block, so that a long one can be analyzed in steps, and every block takes about a millisecond.
+ */
+export function blockEnd(text: string, start: number): number {
+  const limit = start + blockMax
+  if (text.length <= limit) return text.length
+  for (let at = start + blockMax / 2; at < limit; at += 1) if (isBreak(text.charCodeAt(at))) return at + 1
+  const last = text.charCodeAt(limit - 1)
+  return last >= 0xd800 && last < 0xdc00 ? limit - 1 : limit
+}
+
+/** Characters. */
+export const blockMax = 4096
+
+/** Whether no word continues over a character: ASCII spaces, and the punctuation of scripts without spaces. */
+function isBreak(code: number): boolean {
+  return code <= 0x20 || (code >= 0x3000 && code <= 0x3002) || code === 0xff0c || code === 0xff01
+}
+
 /** Passes the words of a text to `sink`. Returns the number of positions. */
 export function splitWords(text: string, sink: WordSink): number {
   const pattern = isAscii(text) ? asciiChunks : chunks
@@ -197,7 +217,10 @@ const chunksWithin = new RegExp(chunks.source, 'gu')
 /** Splits a run of unspaced characters into the words that Intl.Segmenter finds, and into pairs of characters. */
 function splitRun(characters: string, position: number, start: number, sink: WordSink): number {
   let before: { character: string; at: number } | undefined
-  for (const { segment, index } of segmenter.segment(characters)) {
+  // A single character needs no segmenter, which takes long to begin.
+  const segments =
+    characters.length === 1 ? [{ segment: characters, index: 0 }] : segmenter.segment(characters)
+  for (const { segment, index } of segments) {
     let offset = index
     const symbols = [...segment]
     // A word of two characters is a pair itself, unless its script has none.

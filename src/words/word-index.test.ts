@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { BruteForceWords } from '../../test/support/brute-force-words.ts'
 import { seededRandom } from '../../test/support/random.ts'
+import { atOnce } from '../base/turns.ts'
 import { WordIndex } from './word-index.ts'
 import type { SlotBitmap } from './word-matches.ts'
 import type { PartHits } from './word-searcher.ts'
@@ -15,6 +16,8 @@ class Pair {
   readonly index: WordIndex
   readonly reference: BruteForceWords
   readonly random: () => number
+  /** Whether some points are prepared before they are put: each is a part of its own then. */
+  prepares = true
   readonly #vocabulary: number
   readonly #wordsMax: number
   readonly #weights: readonly number[]
@@ -57,7 +60,8 @@ class Pair {
       )
     })
     this.#sequence += 1 + this.below(3)
-    this.index.put(slot, this.#sequence, texts)
+    if (!this.prepares || this.below(4) > 0) this.index.put(slot, this.#sequence, texts)
+    else this.index.putPrepared(slot, this.#sequence, atOnce(this.index.prepare(texts)))
     this.reference.put(slot, this.#sequence, texts)
   }
 
@@ -130,6 +134,7 @@ describe('the index of words', () => {
 
   it(`merges few times while nobody searches, and then what searches want, seed ${seed}`, () => {
     const pair = new Pair(seededRandom(seed), [1], 3000, 3)
+    pair.prepares = false
     const { index } = pair
     let merged = 0
     for (let slot = 0; slot < 40_000; slot += 1) {
@@ -224,6 +229,41 @@ describe('the index of words', () => {
     }
   })
 
+  it('prepares a point of many words in steps', { timeout: 60_000 }, () => {
+    const count = 120_000
+    const words = Array.from({ length: count }, (_, index) => `w${(index * 7919) % count}`)
+    const index = new WordIndex({ language: 'none', weights: [1] })
+    const preparing = index.prepare([[words.join(' ')]])
+    let steps = 0
+    let step = preparing.next()
+    for (; step.done !== true; step = preparing.next()) steps += 1
+    assert.ok(steps > count / 1000, `${steps} steps`)
+    index.putPrepared(3, 1, step.value)
+    for (const word of ['w0', 'w77777', `w${count - 1}`]) {
+      assert.deepEqual(
+        index.search(word, 5).map(({ slot }) => slot),
+        [3],
+      )
+    }
+    assert.equal(index.matching({ kind: 'phrase', text: words.slice(500, 900).join(' ') }).count, 1)
+    assert.equal(index.matching({ kind: 'phrase', text: words.slice(500, 900).reverse().join(' ') }).count, 0)
+    index.remove(3)
+    assert.deepEqual(index.statistics, { documents: 0, lengths: [0] })
+  })
+
+  it('finds a phrase that repeats a word in a text that does, without trying each place', {
+    timeout: 60_000,
+  }, () => {
+    const index = new WordIndex({ language: 'none', weights: [1] })
+    index.put(1, 1, [['a '.repeat(500_000)]])
+    index.put(2, 2, [['a b '.repeat(1000)]])
+    const matching = (text: string): readonly number[] => slotsOf(index.matching({ kind: 'phrase', text }))
+    assert.deepEqual(matching('a '.repeat(1000)), [1])
+    assert.deepEqual(matching('a b '.repeat(500)), [2])
+    assert.deepEqual(matching(`${'a '.repeat(900)}b`), [])
+    assert.throws(() => matching('a '.repeat(1025)), /has 1025 words, the maximum is 1024/)
+  })
+
   it(`matches all words and phrases as a brute force does, seed ${seed}`, () => {
     const pair = new Pair(seededRandom(seed), [1, 2], 20, 12)
     let found = 0
@@ -234,7 +274,7 @@ describe('the index of words', () => {
       }
       for (const kind of ['match', 'phrase'] as const) {
         const path = [undefined, 0, 1][pair.below(3)]
-        const text = pair.text(1 + pair.below(4))
+        const text = pair.text(1 + pair.below(6))
         const expected = pair.reference.matching(kind, text, path)
         assert.deepEqual(
           slotsOf(pair.index.matching({ kind, text, path })),

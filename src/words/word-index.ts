@@ -181,6 +181,35 @@ export class WordIndex {
     if (documents.length >= pendingDocumentsMax || postings >= pendingPostingsMax) this.#freeze()
   }
 
+  /** Analyzes the texts of a point in steps, for `putPrepared`. What it returns depends on the texts alone. */
+  *prepare(texts: readonly (readonly string[])[]): Generator<void, PreparedPoint> {
+    const language = this.analyzer.languageOf(texts)
+    const part = new PendingPart(this.parameters.weights.length)
+    const lengths: number[] = []
+    for (const [path, ofPath] of texts.entries()) {
+      let length = 0
+      for (const [index, text] of ofPath.entries()) {
+        const from = length + index * textGap
+        length += yield* this.analyzer.analyzeInSteps(text, language, (term, position, _start, _end, hint) =>
+          part.word(term, path, from + position, hint),
+        )
+      }
+      lengths.push(length)
+    }
+    yield* part.addInSteps(language, lengths)
+    return { language, lengths, content: yield* part.freezeInSteps(this.parameters) }
+  }
+
+  /** As `put`, of a point that has been prepared: it becomes a part of its own. */
+  putPrepared(slot: number, sequence: number, { language, lengths, content }: PreparedPoint): void {
+    this.remove(slot)
+    this.#growTo(slot)
+    this.#changes += 1
+    this.#count(1, language, lengths)
+    const columns = { slots: Uint32Array.of(slot), sequences: Float64Array.of(sequence) }
+    this.#adopt(new Part(this.#arena, { ...content, ...columns }))
+  }
+
   /** Removes the point in a slot, if it is indexed. */
   remove(slot: number): void {
     const number = this.#partOf[slot] ?? nowhere
@@ -400,18 +429,26 @@ export class WordIndex {
   }
 
   /**
-   * Returns where words of a query are in the texts of a point, those of each path in an array.
+   * Returns a function that finds words of a query in the texts of a point, those of each path in an array, in steps.
    *
    * @param languages the number of points by language, in place of those of this index
    */
-  highlights(
+  highlighter(
     query: string,
-    texts: readonly (readonly string[])[],
     languages: ArrayLike<number> = this.#languages,
-  ): readonly (readonly Highlight[])[][] {
-    const terms = this.analyzer.queryTerms(query, languages)
-    const language = this.analyzer.languageOf(texts)
-    return texts.map((ofPath) => ofPath.map((text) => highlights(this.analyzer, text, language, terms)))
+  ): (texts: readonly (readonly string[])[]) => Generator<void, readonly (readonly Highlight[])[][]> {
+    const { analyzer } = this
+    const terms = analyzer.queryTerms(query, languages)
+    return function* (texts) {
+      const language = analyzer.languageOf(texts)
+      const found: (readonly Highlight[])[][] = []
+      for (const ofPath of texts) {
+        const inPath: (readonly Highlight[])[] = []
+        for (const text of ofPath) inPath.push(yield* highlights(analyzer, text, language, terms))
+        found.push(inPath)
+      }
+      return found
+    }
   }
 
   /** Returns the slots of the points that have wanted words. */
@@ -586,6 +623,13 @@ export class WordIndex {
     }
     return new Map([...byPart].map(([part, documents]) => [part, Uint32Array.from(documents).sort()]))
   }
+}
+
+/** The words of one point. */
+export interface PreparedPoint {
+  readonly language: number
+  readonly lengths: readonly number[]
+  readonly content: PartContent
 }
 
 export interface WordPlan {

@@ -140,7 +140,10 @@ export function phraseStarts(
   for (const offset of offsets) {
     starts =
       starts === undefined
-        ? Uint32Array.from(positions.filter((position) => position >= offset), (at) => at - offset)
+        ? Uint32Array.from(
+            positions.filter((position) => position >= offset),
+            (at) => at - offset,
+          )
         : common(starts, positions, offset)
   }
   return starts!
@@ -160,14 +163,16 @@ function common(starts: Uint32Array, positions: ArrayLike<number>, offset: numbe
 
 /** Returns the starts from which there is a position at every offset: bits of places, shifted and combined. */
 function repeatedStarts(positions: readonly number[], offsets: readonly number[], last: number): Uint32Array {
-  const bits = new Uint32Array((last >>> 5) + 2)
+  const length = (last >>> 5) + 1
+  // Room behind the end, so that no shift reads beyond it.
+  const bits = new Uint32Array(length + (offsets.at(-1)! >>> 5) + 2)
   for (const position of positions) bits[position >>> 5]! |= 1 << (position & 31)
-  const starts = new Uint32Array(bits.length).fill(-1)
+  const starts = new Uint32Array(length).fill(-1)
   for (const offset of offsets) {
     const [words, shift] = [offset >>> 5, offset & 31]
-    for (let at = 0; at < starts.length; at += 1) {
-      const [low, high] = [bits[at + words] ?? 0, bits[at + words + 1] ?? 0]
-      starts[at]! &= shift === 0 ? low : (low >>> shift) | (high << (32 - shift))
+    for (let at = 0; at < length; at += 1) {
+      const low = bits[at + words]! >>> shift
+      starts[at]! &= shift === 0 ? low : low | (bits[at + words + 1]! << (32 - shift))
     }
   }
   const found: number[] = []
@@ -189,14 +194,14 @@ export interface Highlight {
 }
 
 /** Returns the words of a text that are among the terms of a query, in order; those that overlap are one. */
-export function highlights(
+export function* highlights(
   analyzer: Analyzer,
   text: string,
   language: number,
   terms: { has(term: string): boolean },
-): Highlight[] {
+): Generator<void, Highlight[]> {
   const found: Highlight[] = []
-  analyzer.analyze(text, language, (term, _position, start, end) => {
+  yield* analyzer.analyzeInSteps(text, language, (term, _position, start, end) => {
     if (!terms.has(term)) return
     const last = found.at(-1)
     if (last !== undefined && start < last.end)

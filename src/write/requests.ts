@@ -298,6 +298,8 @@ export interface ChangeTarget extends CurrentPoints {
    * not.
    */
   memoryCheck(): { add(payload: Payload): void }
+  /** Does in turns what would take long when the payload is applied; undefined for nothing. */
+  prepare(payload: Payload): Promise<void> | undefined
   /** Runs an attempt again after `memory_full` if memory that nobody uses could be freed. */
   withMemory<Result>(attempt: () => Result | Promise<Result>): Promise<Result>
   /** Call when the dimension for which memory was last reserved is on disk. */

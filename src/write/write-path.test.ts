@@ -112,6 +112,10 @@ class Points implements ChangeTarget {
   advanceTo(): void {}
 
   /** Any payload fits in these tests. */
+  prepare(): undefined {
+    return undefined
+  }
+
   memoryCheck(): { add(): void } {
     return { add: () => {} }
   }

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { BudgetShare } from '../base/budgets.ts'
 import { assert, cancellation, DatabaseError, lacksRoom } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
+import type { Payload } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { SlotAllocator } from '../points/point-table.ts'
 import type { Applied, PartitionDigest } from '../storage/applied.ts'
@@ -285,8 +286,12 @@ export class WritePath {
     const length = vectors[0]?.length ?? dimension
     if (length !== undefined) this.#target.reserve(this.#slots.slotCountAfter(vectors.length), length)
     for (const change of changes) {
-      if (change.kind === 'insert') check.add(change.point.payload)
-      else if (change.kind === 'update') check.add(change.payload)
+      const payload = payloadOf(change)
+      if (payload !== undefined) {
+        check.add(payload)
+        const preparing = this.#target.prepare(payload)
+        if (preparing !== undefined) await preparing
+      }
       if (turn.isOver) await turn.next()
     }
     const slots: number[] = []
@@ -479,6 +484,11 @@ function refuseCancelled({ signal }: Queued): void {
 function isStored({ queued, changes, keyedRequest, dimension }: Decision): boolean {
   const isEmpty = changes.length === 0 && keyedRequest === undefined && dimension === undefined
   return !isEmpty || queued.request.kind === 'mark'
+}
+
+function payloadOf(change: Change): Payload | undefined {
+  if (change.kind === 'insert') return change.point.payload
+  return change.kind === 'update' ? change.payload : undefined
 }
 
 /** Returns the vector of a change that needs a slot. */

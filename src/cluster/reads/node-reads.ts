@@ -36,7 +36,7 @@ export interface ReadCollection
   ): Promise<WordCounts>
   wordLegs(query: SearchQuery, without: string | undefined, signal?: AbortSignal): Promise<NodeLegs>
   readonly pages: PinnedPages
-  readonly livePoints: { readonly words: Pick<CollectionWords, 'index' | 'ready' | 'wanted' | 'highlights'> }
+  readonly livePoints: { readonly words: Pick<CollectionWords, 'index' | 'ready' | 'wanted' | 'highlighter'> }
 }
 
 /** How often these terms occur. */

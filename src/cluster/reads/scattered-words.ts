@@ -177,6 +177,7 @@ export class ScatteredWords {
     call: ReadCall,
   ): Promise<Read> {
     const isHighlighted = include?.highlight === true
+    const find = isHighlighted ? this.#local.livePoints.words.highlighter(words!.text, languages) : undefined
     const wanted: Include = {
       ...(include ?? nothing),
       distance: false,
@@ -200,15 +201,12 @@ export class ScatteredWords {
           call,
         )
         for (const { id, payload, vector, version } of page.points) {
-          const found =
-            isHighlighted && payload !== undefined
-              ? this.#local.livePoints.words.highlights(words!.text, payload, languages)
-              : []
+          const found = payload && find && (await inTurns(find(payload)))
           details.set(id, {
             payload: isWithPayload ? payload : undefined,
             vector,
             version,
-            ...(isHighlighted && { highlight: found }),
+            ...(find && { highlight: found ?? [] }),
           })
         }
         cursor = page.nextCursor
