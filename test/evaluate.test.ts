@@ -70,6 +70,33 @@ describeBoth('searches with judgements', (transport) => {
     assert.deepEqual([best!.paths, best!.ndcg], [{ content: 1, title: 0.75 }, 1])
   })
 
+  it('are measured with boosts and diversity, as searches have them', async () => {
+    const { client } = transport
+    const boosted = points.filter((_, index) => index % 40 === 0)
+    const boost = [{ weight: 2, filter: { $id: { $in: boosted.map(({ id }) => id) } } }]
+    const relevant = Object.fromEntries(boosted.map(({ id }) => [id, 1]))
+    const judgements = queries.map((words) => ({
+      words,
+      vector: randomVector(random, dimension, 'continuous'),
+      relevant,
+    }))
+    const asked = { judgements, metric: 'Cosine' as const, k: 5 }
+    assert.ok((await client.evaluate(asked)).recall < 0.5)
+    for (const shape of [{ boost }, { boost, diversity: 0.9 }, { diversity: 1 }]) {
+      const swept = await client.evaluate({ ...asked, ...shape, balance: 0.3, sweep: ['balance'] })
+      for (const [index, { words, vector }] of judgements.entries()) {
+        for (const [balance, { recall }] of [
+          [0.3, swept.queries[index]!],
+          [swept.best!.balance, swept.best!.queries[index]!],
+        ] as const) {
+          const found = await client.search({ words, vector, metric: 'Cosine', limit: 5, balance, ...shape })
+          assert.equal(recall, found.filter((id) => id in relevant).length / boosted.length)
+        }
+      }
+    }
+    assert.equal((await client.evaluate({ ...asked, boost })).recall, 1)
+  })
+
   it('are cancelled with their call', async () => {
     const relevant = { [points[0]!.id]: 1 }
     const judgements = Array.from({ length: 1000 }, () => ({ words: 'word3 word10', relevant }))
@@ -114,6 +141,12 @@ describeBoth('searches with judgements', (transport) => {
         { judgements: [{ words: 'x', relevant: { [id]: 0 } }] },
         /judgements\[0\].relevant has no point with a grade greater than 0/,
       ],
+      [
+        { judgements: [one], boost: [{ weight: 101, filter: {} }] },
+        /^boost\[0\].weight is 101, it must be a number from -100 to 100/,
+      ],
+      [{ judgements: [one], diversity: 2 }, /^diversity is 2, it must be a number from 0 to 1/],
+      [{ judgements: [one], rerank: 20 }, /^rerank is given, the service has no reranker/],
       [
         { judgements: [one], sweep: ['balance'] },
         /sweep\[0\] is balance, it needs a judgement with words and a vector or a text/,

@@ -1,7 +1,7 @@
 import { contentPath } from '../base/collection.ts'
 import { cancellation, type DatabaseError, invalid } from '../base/errors.ts'
 import { onlyIds } from '../base/filter-builder.ts'
-import { distanceMetrics, type Metric, type SearchQuery } from '../base/point.ts'
+import { distanceMetrics, type Metric, type SearchQuery, type SearchResults } from '../base/point.ts'
 import {
   type EvaluatedPoints,
   type Evaluation,
@@ -15,8 +15,10 @@ import {
   steadyPeakOf,
 } from '../base/relevance.ts'
 import { inTurns, Turn } from '../base/turns.ts'
+import { asksForShape, checkShape, type ShapedQuery } from './answer-shape.ts'
 import { type ApiContext, type Call, collectionNameOf } from './call.ts'
 import { checkQuery, type SearchInput } from './search-query.ts'
+import { searchShaped } from './shaped-search.ts'
 import { embedQueries, type QueryText, textOfQuery } from './texts.ts'
 import {
   checkBetween,
@@ -34,7 +36,13 @@ export interface JudgementInput extends Pick<SearchInput, 'words' | 'vector' | '
   readonly relevant?: ReadonlyMap<string, number> | undefined
 }
 
-export interface EvaluatePointsInput extends Pick<SearchInput, 'similarity' | 'balance' | 'ef' | 'filter'> {
+/** How all queries are searched for. */
+type SharedInput = Pick<
+  SearchInput,
+  'similarity' | 'balance' | 'ef' | 'filter' | 'boost' | 'diversity' | 'rerank'
+>
+
+export interface EvaluatePointsInput extends SharedInput {
   readonly judgements?: readonly JudgementInput[] | undefined
   /** How many results of each query count. */
   readonly k?: IntegerInput | undefined
@@ -83,7 +91,7 @@ async function evaluationOf(queries: readonly Relevance[]): Promise<Measured> {
 }
 
 interface Judged {
-  readonly query: SearchQuery
+  readonly query: ShapedQuery
   readonly grades: Grades
 }
 
@@ -98,16 +106,19 @@ function isHybrid({ query }: Judged): boolean {
 /** Checks the judgements, and embeds their texts. */
 async function judgedQueries(
   context: ApiContext,
-  { judgements = [], k = kDefault, similarity, balance, ef, filter }: EvaluatePointsInput,
+  input: EvaluatePointsInput,
   { fields, signal }: Call,
 ): Promise<Judged[]> {
   const { database, limits, embeddings, reranker } = context
   const { dimension } = database
+  const { judgements = [], k = kDefault, similarity, balance, ef, filter, boost, diversity, rerank } = input
+  const shape = { boost, diversity, rerank }
   const limit = checkWhole(k, 'k', { min: 1, max: Math.min(kMax, limits.maxLimit) })
   if (balance !== undefined) checkBetween(balance, 'balance', 0, 1)
   if (ef !== undefined) checkEf(ef, 'ef')
   if (judgements.length === 0) throw invalid(`judgements is missing or empty, it needs 1 to ${judgementsMax}`)
   if (judgements.length > judgementsMax) throw tooManyJudgements()
+  checkSharedShape(input, limit, context)
   const texts: QueryText[] = []
   const judged: Judged[] = []
   const turn = new Turn()
@@ -120,7 +131,7 @@ async function judgedQueries(
     const isHybridQuery = words !== undefined && (vector ?? text) !== undefined
     if ((vector ?? text) !== undefined)
       metric ??= checkEnum<Metric>(similarity, distanceMetrics, 'similarity')
-    const own = { words, vector, text, similarity: metric, limit, ef, filter }
+    const own = { words, vector, text, similarity: metric, limit, ef, filter, ...shape }
     const asked = isHybridQuery ? { ...own, balance } : own
     const query = checkQuery(asked, { dimension, limits, reranker }, path, fields)
     judged.push({ query, grades: checkGrades(relevant, `${path}relevant`) })
@@ -129,6 +140,19 @@ async function judgedQueries(
     judged[at] = { ...judged[at]!, query: { ...judged[at]!.query, vector } }
   })
   return judged
+}
+
+/** Names the fields as they are in the request: all judgements share them. */
+function checkSharedShape(
+  { boost, diversity, rerank }: SharedInput,
+  limit: number,
+  { limits, reranker }: ApiContext,
+): void {
+  const shape = { boost, diversity, rerank }
+  if (!asksForShape(shape)) return
+  // Whether a query can be reranked depends on its judgement.
+  const facts = { metric: 'Cosine', hasTarget: true, hasCursor: false, text: '' } as const
+  checkShape(shape, '', { ...facts, limit, maxLimit: limits.maxLimit, canRerank: reranker !== undefined })
 }
 
 const kDefault = 10
@@ -246,21 +270,25 @@ class Trials {
 
   /** Searches for every query, and measures the results. The first setting is the best as long as there is no other. */
   async measure(setting: SearchSetting): Promise<readonly Relevance[]> {
-    const { database } = this.#context
     const { signal } = this.#call
     const turn = new Turn()
     const queries: Relevance[] = []
     for (const { query, grades } of this.#judged) {
       if (turn.isOver) await turn.next()
       if (signal?.aborted) throw cancellation(signal)
-      const { ids } = await database.search([this.#with(query, setting)], this.#call)
+      const { ids } = await this.#search(this.#with(query, setting))
       queries.push(relevanceOf(ids.strings()[0]!, grades, query.limit))
     }
     this.#best ??= { setting, queries, mean: meanOf(queries) }
     return queries
   }
 
-  #with(query: SearchQuery, { balance = 0, ef, paths }: SearchSetting): SearchQuery {
+  async #search(query: ShapedQuery): Promise<Pick<SearchResults, 'ids'>> {
+    if (query.shape !== undefined) return await searchShaped(this.#context, query, this.#call)
+    return await this.#context.database.search([query], this.#call)
+  }
+
+  #with(query: ShapedQuery, { balance = 0, ef, paths }: SearchSetting): ShapedQuery {
     const isDeclared = paths === undefined || paths === this.#declared
     const { words } = query
     return {

@@ -4,7 +4,7 @@ import { type EvaluatedPoints, type Relevance, settingText } from '../base/relev
 import type { EvaluationQuery, Judgement } from '../client/client.ts'
 import { type Environment, UsageError } from './arguments.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'
-import { filterIn } from './points.ts'
+import { boostsIn, filterIn } from './points.ts'
 
 export interface EvaluateOptions extends ConnectionOptions {
   readonly k: number
@@ -13,6 +13,9 @@ export interface EvaluateOptions extends ConnectionOptions {
   readonly balance?: number
   readonly ef?: number
   readonly filter?: string
+  readonly boost?: readonly string[]
+  readonly diversity?: number
+  readonly rerank?: number
   readonly json?: boolean
 }
 
@@ -23,11 +26,13 @@ export async function evaluate(
   environment: Environment,
 ): Promise<void> {
   const judgements = judgementsIn(file)
-  const { k, metric, balance, ef } = options
+  const { k, metric, balance, ef, diversity, rerank } = options
+  const boost = options.boost && boostsIn(options.boost)
+  const settings = { k, metric, balance, ef, diversity, rerank, boost }
   const filter = filterIn(options)
   const sweep = options.sweep as EvaluationQuery['sweep']
   await withClient(options, environment, async (client) => {
-    const answer = await client.evaluate({ judgements, k, sweep, metric, balance, ef, filter })
+    const answer = await client.evaluate({ ...settings, judgements, sweep, filter })
     if (options.json) return console.log(JSON.stringify(answer))
     print(answer, judgements, k)
   })

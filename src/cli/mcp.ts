@@ -14,7 +14,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { operatorNames } from '../base/filter.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/runtime.ts'
-import type { Changed, PointsClient, VectorClient } from '../client/client.ts'
+import type { Boost, Changed, PointsClient, VectorClient } from '../client/client.ts'
 import {
   type AttributeInput,
   type AttributesInput,
@@ -129,12 +129,7 @@ function addReading(server: McpServer, client: VectorClient): void {
           .optional()
           .describe('stored points to search near, with or without the above'),
         unlike: z.array(z.uuid()).optional().describe('stored points to stay away from'),
-        boost: z
-          .array(z.record(z.string(), z.unknown()))
-          .optional()
-          .describe(
-            'raises scores: {"filter": {...}, "weight": 0.1} or {"recent": {"path": "at", "half_life": "14d"}, "weight": 0.2}',
-          ),
+        boost: boostsOfTool,
         diversity: z.number().min(0).max(1).optional().describe('how much unlike results come first'),
         group_by: z
           .object({ path: z.string(), size: z.number().int().optional() })
@@ -162,7 +157,7 @@ function addReading(server: McpServer, client: VectorClient): void {
           scores: (words ?? boost ?? more.rerank) !== undefined,
         }
         const near = { text, vector, id, like, words, maxDistance }
-        const boosts = boost?.map((each) => boostOf(describedIn(each) as object))
+        const boosts = boost && boostsOf(boost)
         const counted = statistics && { filter: filterOf(statistics.filter)! }
         const shape = { boost: boosts, groupBy, filter: filterOf(filter), statistics: counted, include }
         const { hits, groups } = await pointsOf(client, collection).searchHits({ ...near, ...same, ...shape })
@@ -248,14 +243,27 @@ function addReading(server: McpServer, client: VectorClient): void {
           .array(z.enum(['balance', 'ef', 'paths']))
           .optional()
           .describe('settings to vary'),
+        boost: boostsOfTool,
       }),
       annotations: readOnly,
     },
-    ({ collection, ...query }) =>
-      answer(async () =>
-        JSON.stringify(await pointsOf(client, collection).evaluate({ ...query, metric: 'Cosine' })),
-      ),
+    ({ collection, boost, ...query }) =>
+      answer(async () => {
+        const asked = { ...query, metric: 'Cosine' as const, boost: boost && boostsOf(boost) }
+        return JSON.stringify(await pointsOf(client, collection).evaluate(asked))
+      }),
   )
+}
+
+const boostsOfTool = z
+  .array(z.record(z.string(), z.unknown()))
+  .optional()
+  .describe(
+    'raises scores: {"filter": {...}, "weight": 0.1} or {"recent": {"path": "at", "half_life": "14d"}, "weight": 0.2}',
+  )
+
+function boostsOf(described: readonly Record<string, unknown>[]): Boost[] {
+  return described.map((each) => boostOf(describedIn(each) as object))
 }
 
 const judgementsOfTool = z

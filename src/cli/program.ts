@@ -357,18 +357,11 @@ function addQuery(program: Command, environment: Environment): void {
     .option('--filter <json>', filterHelp)
     .option('--max-distance <x>', 'the greatest distance of a result', finite)
     .option('--exact', 'find the true nearest neighbours, however long it takes')
-    .option(
-      '--boost <json...>',
-      'raise scores: {"filter": {...}, "weight": 0.1} or {"recent": {"path": "at", "half_life": "14d"}, "weight": 0.2}',
-    )
-    .option('--diversity <x>', 'how much results unlike those before them come first, 0 to 1', finite)
+    .option('--boost <json...>', boostHelp)
+    .option('--diversity <x>', diversityHelp, finite)
     .option('--group-by <path>', 'find groups of points with the same value; --limit is their number')
     .option('--group-size <n>', 'the most points of a group (default: 1)', whole)
-    .option(
-      '--rerank <n>',
-      'how many of the best points the reranking endpoint of the server ranks anew',
-      whole,
-    )
+    .option('--rerank <n>', rerankHelp, whole)
     .option('--skip-errors', 'answer without reranking if that endpoint fails')
     .option('--profile', 'print how the search was answered, to standard error')
     .option('--json', 'print one JSON object per line')
@@ -392,11 +385,19 @@ function addEvaluate(program: Command, environment: Environment): void {
     .option('--balance <x>', 'what the vector counts beside the words, 0 to 1 (default: 0.5)', finite)
     .option('--ef <n>', 'search breadth (default: the server decides)', whole)
     .option('--filter <json>', filterHelp)
+    .option('--boost <json...>', boostHelp)
+    .option('--diversity <x>', diversityHelp, finite)
+    .option('--rerank <n>', rerankHelp, whole)
     .option('--json', 'print JSON')
     .action(async (file: string, options: EvaluateOptions) =>
       (await import('./evaluate.ts')).evaluate(file, options, environment),
     )
 }
+
+const boostHelp =
+  'raise scores: {"filter": {...}, "weight": 0.1} or {"recent": {"path": "at", "half_life": "14d"}, "weight": 0.2}'
+const diversityHelp = 'how much results unlike those before them come first, 0 to 1'
+const rerankHelp = 'how many of the best points the reranking endpoint of the server ranks anew'
 
 function addBackup(program: Command, environment: Environment): void {
   const backup = addSourceOptions(addHttpOptions(program.command('backup <place>')))

@@ -208,7 +208,8 @@ export interface Judgement extends Pick<Query, 'words' | 'vector' | 'text'> {
   readonly relevant: Readonly<Record<string, number>>
 }
 
-export interface EvaluationQuery extends Pick<Query, 'metric' | 'balance' | 'ef' | 'filter'> {
+export interface EvaluationQuery
+  extends Pick<Query, 'metric' | 'balance' | 'ef' | 'filter' | 'boost' | 'diversity' | 'rerank'> {
   readonly judgements: readonly Judgement[]
   /** How many results of each query count; by default 10. */
   readonly k?: number | undefined

@@ -13,6 +13,7 @@ import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../m
 import type { Init } from '../messages/writer.ts'
 import type { AuditPage, AuditRecord, KeyInfo } from './access.ts'
 import type {
+  Boost,
   Changed,
   CollectionInfo,
   EvaluationQuery,
@@ -99,12 +100,7 @@ export function queryMessage(query: CheckedQuery, path = ''): Init<messages.Sear
     balance,
     cursor,
     statistics: query.statistics && filterMessage(query.statistics.filter, `${path}statistics.filter`),
-    boost: boost.map(({ weight, ...each }, index) => ({
-      weight,
-      ...('recent' in each
-        ? { recent: each.recent }
-        : { filter: filterMessage(each.filter, `${path}boost[${index}].filter`) }),
-    })),
+    boost: boostMessages(boost, path),
     like: like.map(idMessage),
     unlike: unlike.map(idMessage),
     diversity: query.diversity,
@@ -112,6 +108,15 @@ export function queryMessage(query: CheckedQuery, path = ''): Init<messages.Sear
     rerank: query.rerank,
     onError: onError && onErrorRules.indexOf(onError),
   }
+}
+
+function boostMessages(boosts: readonly Boost[], path: string): Init<messages.Boost>[] {
+  return boosts.map(({ weight, ...each }, index) => ({
+    weight,
+    ...('recent' in each
+      ? { recent: each.recent }
+      : { filter: filterMessage(each.filter, `${path}boost[${index}].filter`) }),
+  }))
 }
 
 /** In protobuf, all attributes are part of the payload: asking for all of them asks for the payload. */
@@ -166,7 +171,7 @@ function countOf(message: Encoded<messages.FacetCount> | Encoded<messages.Group>
 }
 
 export function evaluateMessage(query: EvaluationQuery): Init<messages.EvaluateRequest> {
-  const { judgements, metric, filter, ...same } = query
+  const { judgements, metric, filter, boost = [], ...same } = query
   return {
     ...same,
     judgements: judgements.map(({ words, vector, text, relevant }) => ({
@@ -178,6 +183,7 @@ export function evaluateMessage(query: EvaluationQuery): Init<messages.EvaluateR
     })),
     similarity: metric === undefined ? undefined : distanceMetrics.indexOf(metric),
     filter: optionalFilter(filter),
+    boost: boostMessages(boost, ''),
   }
 }
 

@@ -198,7 +198,7 @@ type ShapeField = (typeof shapeFields)[number]
 
 /** Reads the fields that shape an answer; only those that are given. */
 function shapeIn(
-  fields: Readonly<Record<ShapeField, unknown>>,
+  fields: Readonly<Partial<Record<ShapeField, unknown>>>,
   path: string,
 ): Partial<Pick<Query, ShapeField>> {
   const read: { readonly [Name in ShapeField]: (value: unknown, at: string) => Query[Name] } = {
@@ -270,9 +270,9 @@ export function facetsIn(query: FacetsQuery): FacetsQuery {
 }
 
 export function evaluationIn(query: EvaluationQuery): EvaluationQuery {
-  const { judgements, k, sweep, metric, balance, ef, filter } = fieldsOf(
+  const { judgements, k, sweep, metric, balance, ef, filter, ...shape } = fieldsOf(
     query,
-    ['judgements', 'k', 'sweep', 'metric', 'balance', 'ef', 'filter'],
+    ['judgements', 'k', 'sweep', 'metric', 'balance', 'ef', 'filter', 'boost', 'diversity', 'rerank'],
     'the query',
   )
   if (!Array.isArray(judgements)) throw wrongKind(judgements, 'judgements', 'an array of judgements')
@@ -286,6 +286,7 @@ export function evaluationIn(query: EvaluationQuery): EvaluationQuery {
     balance: optional(balance, finiteIn, 'balance'),
     ef: optional(ef, wholeIn, 'ef'),
     filter: optional(filter, filterIn, 'filter'),
+    ...shapeIn(shape, ''),
   }
 }
 

@@ -86,7 +86,7 @@ export function directClient(context: ApiContext): ModelClient {
     count: (filter) => operations.CountPoints.run(context, { filter }, call),
     facets: (filter, paths) =>
       operations.FacetPoints.run(context, { filter, paths, limit: facetsLimit }, call),
-    evaluate({ judgements, metric, filter: _, ...query }) {
+    evaluate({ judgements, metric, filter: _, boost: _boost, ...query }) {
       const input = {
         ...query,
         similarity: metric,

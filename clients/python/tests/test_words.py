@@ -146,6 +146,9 @@ def test_judgements_measure_searches(client: Vicinal) -> None:
         assert given.low.ndcg <= given.mean.ndcg <= given.high.ndcg
         assert best.mean.ndcg == 1
         assert len(answer.curve) == 21 + 4
+        rye = Boost(9, filter=F("content").matches("rye"))
+        boosted = texts.evaluate(judgements, metric="Cosine", k=1, balance=0.9, boost=[rye], diversity=0.1)
+        assert boosted.given.queries == [Relevance(0.5, 0.5, 1), Relevance(1, 0.5, 1)]
         with pytest.raises(InvalidArgumentError, match="no point with a grade"):
             texts.evaluate([Judgement({bread: 0}, words="bread")])
         with pytest.raises(InvalidArgumentError, match="a Judgement is needed"):

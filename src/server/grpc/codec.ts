@@ -349,8 +349,7 @@ function queryIn(
   const path = pathOf('queries', index)
   if (boosts.length > boostsMax) throw tooManyBoosts(`${path}boost`)
   return function* () {
-    const boost: BoostInput[] = []
-    for (const each of boosts) boost.push(yield* boostIn(each, `${path}boost[${boost.length}]`))
+    const boost = yield* boostsIn(boosts, path)
     return {
       ...query,
       ...(filter && { filter: yield* filterIn(filter, `${path}filter`) }),
@@ -364,7 +363,10 @@ function* evaluationIn(
   message: Encoded<messages.EvaluateRequest>,
   vectorOf: VectorOf,
 ): Generator<undefined, EvaluatePointsInput, void> {
-  const { k, sweep, similarity, balance, ef, filter } = message.read()
+  const { k, sweep, similarity, balance, ef, filter, diversity, rerank } = message.read()
+  // Before vectors are read.
+  const boosts = Array.from(message.items('boost'))
+  if (boosts.length > boostsMax) throw tooManyBoosts('boost')
   const judgements: JudgementInput[] = []
   for (const item of message.items('judgements')) {
     if (judgements.length === judgementsMax) throw tooManyJudgements()
@@ -390,6 +392,9 @@ function* evaluationIn(
     balance,
     ef,
     filter: yield* optionalFilterIn(filter),
+    ...(boosts.length > 0 && { boost: yield* boostsIn(boosts, '') }),
+    diversity: diversity || undefined,
+    rerank,
   }
 }
 
@@ -404,6 +409,15 @@ function examplesIn(
     ids.push(idIn(each))
   }
   return ids.length === 0 ? undefined : ids
+}
+
+function* boostsIn(
+  boosts: readonly Encoded<messages.Boost>[],
+  path: string,
+): Generator<undefined, BoostInput[], void> {
+  const read: BoostInput[] = []
+  for (const each of boosts) read.push(yield* boostIn(each, `${path}boost[${read.length}]`))
+  return read
 }
 
 function* boostIn(message: Encoded<messages.Boost>, at: string): Generator<undefined, BoostInput, void> {

@@ -216,6 +216,19 @@ const point = new ObjectReader<PointInput>({
   onConflict: readString,
 })
 
+const boosts = listOf(
+  new ObjectReader<BoostInput>(
+    {
+      weight: readNumber,
+      filter,
+      recent: new ObjectReader<RecentInput>({ path: readString, halfLife: readString }, 'recent'),
+    },
+    'boost',
+  ),
+  boostsMax,
+  tooManyBoosts,
+)
+
 const query = new ObjectReader<SearchInput>({
   vector: readVector,
   text: readText,
@@ -232,18 +245,7 @@ const query = new ObjectReader<SearchInput>({
   balance: readNumber,
   cursor: readString,
   statistics: new ObjectReader<StatisticsInput>({ filter }, 'statistics'),
-  boost: listOf(
-    new ObjectReader<BoostInput>(
-      {
-        weight: readNumber,
-        filter,
-        recent: new ObjectReader<RecentInput>({ path: readString, halfLife: readString }, 'recent'),
-      },
-      'boost',
-    ),
-    boostsMax,
-    tooManyBoosts,
-  ),
+  boost: boosts,
   like: readExamples,
   unlike: readExamples,
   diversity: readNumber,
@@ -375,6 +377,9 @@ export const decodeEvaluation: Decode<EvaluatePointsInput> = bodyOf(
     balance: readNumber,
     ef: readNumber,
     filter,
+    boost: boosts,
+    diversity: readNumber,
+    rerank: readNumber,
   }),
   same,
 )

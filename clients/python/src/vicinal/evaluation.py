@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, TypeAlias, get_args
 
+from .answer_shape import AnswerShape, Boost
 from .clusters import Consistency
 from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
@@ -95,8 +96,8 @@ class Evaluate(Operation[EvaluatedPoints]):
     """
     Search for each judged query, and measure how well the first `k` results agree with the judgements.
 
-    `sweep` names settings to vary, to find what is best. `metric`, `balance`, `ef` and `filter` are those of `search`.
-    This can take long.
+    `sweep` names settings to vary, to find what is best. `metric`, `balance`, `ef`, `filter`, `boost`, `diversity` and
+    `rerank` are those of `search`. This can take long.
 
     `consistency` is that of `search`.
     """
@@ -110,6 +111,9 @@ class Evaluate(Operation[EvaluatedPoints]):
     balance: float | None = None
     ef: int | None = None
     filter: FilterLike | None = None
+    boost: Sequence[Boost] | None = None
+    diversity: float | None = None
+    rerank: int | None = None
     consistency: Consistency | None = None
 
     def __post_init__(self) -> None:
@@ -123,6 +127,11 @@ class Evaluate(Operation[EvaluatedPoints]):
             check_choice(self.metric, get_args(Metric), "similarity")
         if self.ef is not None:
             check_whole(self.ef, "ef")
+        self._shape.check_shape()
+
+    @property
+    def _shape(self) -> AnswerShape:
+        return AnswerShape(boost=self.boost, diversity=self.diversity, rerank=self.rerank)
 
     def request(self) -> HttpRequest:
         body: dict[str, Json] = {"k": self.k, "judgements": [each.to_json() for each in self.judgements]}
@@ -136,6 +145,7 @@ class Evaluate(Operation[EvaluatedPoints]):
             body["ef"] = self.ef
         if self.filter is not None:
             body["filter"] = json_of_filter(self.filter)
+        body |= self._shape.json_of_shape()
         return HttpRequest("POST", f"{self.place.path}/points/evaluate", to_json(body))
 
     def answer(self, response: HttpResponse) -> EvaluatedPoints:

@@ -346,6 +346,9 @@ def evaluate_message(operation: Evaluate) -> bytes:
             double(5, operation.balance) if operation.balance is not None else b"",
             unsigned(6, operation.ef) if operation.ef is not None else b"",
             message(7, filter_message(operation.filter)) if operation.filter is not None else b"",
+            *(message(8, _boost(boost)) for boost in operation.boost or ()),
+            double(9, operation.diversity) if operation.diversity is not None else b"",
+            unsigned(10, operation.rerank) if operation.rerank is not None else b"",
         )
     )
 
