@@ -26,6 +26,7 @@ async function served(): Promise<Map<string, { readonly type: string; readonly l
     RERANK_URL: endpoint.url,
     RERANK_MODEL: 'letters',
     API_KEYS_FILE: keys,
+    AUDIT: 'writes',
   })
   const point = { payload: { content_type: 'Text', content: 'x' } }
   const headers = { 'content-type': 'application/json', authorization: 'the-key-of-operators' }
