@@ -24,6 +24,9 @@ import type { FilteredQuery, MatchingAnswer, ReaderSetup, ToReader } from './rea
 /** This thread cannot answer: the engine can. */
 export class NotHere extends Error {}
 
+/** Points have changed meanwhile: another attempt may succeed. */
+export class Changed extends NotHere {}
+
 /** A collection on a thread that searches by itself. */
 export class CollectionView implements SearchedPoints {
   readonly index: IndexView
@@ -101,17 +104,17 @@ export class CollectionView implements SearchedPoints {
   }
 
   /**
-   * Returns the answer to queries for vectors; undefined if points have changed meanwhile.
+   * Returns the answer to queries for vectors.
    *
-   * @param isRepeated whether they had changed before
-   * @throws NotHere
+   * @param isRepeated whether points have changed during a former attempt
+   * @throws NotHere, or Changed
    */
   async search(
     queries: readonly SearchQuery[],
     call: ReadCall,
     ask: (filter: Filter, query: FilteredQuery) => Promise<MatchingAnswer>,
     isRepeated: boolean,
-  ): Promise<SearchResults | undefined> {
+  ): Promise<SearchResults> {
     const { signal, room } = call
     let bytes = 0
     const counted = room && {
@@ -134,8 +137,7 @@ export class CollectionView implements SearchedPoints {
       return results
     } catch (error) {
       // What was read is dropped.
-      if (error instanceof Changed || error instanceof NotHere) room?.add(-bytes)
-      if (error instanceof Changed) return undefined
+      if (error instanceof NotHere) room?.add(-bytes)
       throw error
     }
   }
@@ -284,7 +286,7 @@ export class CollectionView implements SearchedPoints {
       this.#state.noteRead()
       return { id, payload, vector, version }
     } catch (error) {
-      if (error instanceof Changed || error instanceof NotHere || this.hasEnded) return undefined
+      if (error instanceof NotHere || this.hasEnded) return undefined
       throw error
     }
   }
@@ -328,9 +330,6 @@ class IdsOfView extends IdTableView {
     return true
   }
 }
-
-/** Points have changed during a search. */
-class Changed extends Error {}
 
 /** What the views of a thread share. */
 interface ViewParts {

@@ -15,7 +15,7 @@ import { PoolState } from '../search/messages.ts'
 import { wantsPayload } from '../search/search-answers.ts'
 import { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
-import { CollectionView, NotHere } from './collection-view.ts'
+import { Changed, CollectionView, NotHere } from './collection-view.ts'
 import type {
   FilteredQuery,
   FromReader,
@@ -85,16 +85,17 @@ export class LocalReads {
     const view = this.#viewOf(name)
     if (view === undefined || !queries.every(isSearchedHere)) return undefined
     if (queries.some(needsRecords)) await this.#openRecords()
-    try {
-      for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-        const ask = (filter: Filter, query: FilteredQuery): Promise<MatchingAnswer> =>
-          this.#matching(name, filter, query)
-        const results = await view.search(queries, call, ask, attempt > 0)
-        if (results !== undefined) return results
+    const ask = (filter: Filter, query: FilteredQuery): Promise<MatchingAnswer> =>
+      this.#matching(name, filter, query)
+    for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+      try {
+        return await view.search(queries, call, ask, attempt > 0)
+      } catch (error) {
+        if (error instanceof Changed) continue
+        // Files of a collection that is being closed can be missing.
+        if (error instanceof NotHere || (view.hasEnded && !(error instanceof DatabaseError))) return undefined
+        throw error
       }
-    } catch (error) {
-      // Files of a collection that is being closed can be missing.
-      if (!(error instanceof NotHere) && (error instanceof DatabaseError || !view.hasEnded)) throw error
     }
     return undefined
   }

@@ -9,7 +9,12 @@ import type { PlannedQuery } from './filter-planner.ts'
 import { type Piece, type RouteOf, SearchPieces, SearchRequest } from './search-pieces.ts'
 import type { Submitter, WaitingSearches } from './submitter.ts'
 
-interface LocalSearchesOptions {
+/** Creates the limit on the queries of all threads that wait or run. */
+export function queryBudget(options: Omit<SharedBudgetOptions, 'inWords'>): SharedBudget {
+  return new SharedBudget({ ...options, inWords: (queries) => `${queries} queries are waiting` })
+}
+
+interface IndexSearchesOptions {
   readonly index: SearchedIndex
   readonly kernels: KernelModule
   /** The lane of the calling thread. */
@@ -17,58 +22,6 @@ interface LocalSearchesOptions {
   readonly routeOf: RouteOf
   /** The number of threads among which a single scan would be divided. */
   readonly threads: number
-}
-
-/** The searches of one index on the calling thread, however long they take. */
-export class LocalSearches {
-  readonly index: SearchedIndex
-  readonly pieces: SearchPieces
-  readonly #searcher: Searcher
-
-  constructor({ index, kernels, lane, routeOf, threads }: LocalSearchesOptions) {
-    this.index = index
-    this.#searcher = new Searcher(kernels, lane)
-    this.pieces = new SearchPieces({ index, routeOf, threads, searcher: this.#searcher })
-    index.onSegment((segment) => this.#searcher.attach(segment))
-  }
-
-  /** See `IndexSearches.search`. */
-  async search(queries: readonly PlannedQuery[], signal?: AbortSignal): Promise<Hits> {
-    if (signal?.aborted) throw cancellation(signal)
-    const hits = this.searchNow(queries)
-    this.pieces.learn(queries)
-    return hits
-  }
-
-  /** Like `search`, but in this turn of the event loop, and learns nothing from it. */
-  searchNow(queries: readonly PlannedQuery[]): Hits {
-    const hits = new Hits(this.pieces.rooms(queries))
-    for (const [list, query] of queries.entries()) {
-      const planned = this.pieces.indexQuery(query)
-      hits.add(
-        list,
-        this.#searcher.search([planned], this.pieces.ranges(), () => false),
-      )
-    }
-    return hits
-  }
-
-  /** Searches for a piece. */
-  run({ queries, ranges }: Piece): Hits {
-    return this.#searcher.search(queries, ranges, () => false)
-  }
-
-  close(): void {
-    this.#searcher.close()
-  }
-}
-
-/** Creates the limit on the queries of all threads that wait or run. */
-export function queryBudget(options: Omit<SharedBudgetOptions, 'inWords'>): SharedBudget {
-  return new SharedBudget({ ...options, inWords: (queries) => `${queries} queries are waiting` })
-}
-
-interface IndexSearchesOptions extends LocalSearchesOptions {
   /** Whether a request is so short that it runs on the calling thread immediately. */
   readonly isShort: (queries: readonly PlannedQuery[], pieces: SearchPieces) => boolean
   /** Called before queries are submitted. */
@@ -86,7 +39,8 @@ export class IndexSearches implements WaitingSearches {
   /** Those that wait or run. */
   readonly queries: BudgetShare
   readonly #options: IndexSearchesOptions
-  readonly #local: LocalSearches
+  readonly #pieces: SearchPieces
+  readonly #searcher: Searcher
   /** Requests that have not settled. */
   readonly #unsettled = new Set<SearchRequest>()
   /** The requests with pieces that were not handed out yet; the first one's turn is next. */
@@ -96,10 +50,13 @@ export class IndexSearches implements WaitingSearches {
   #ending: Promise<void> | undefined
 
   constructor(options: IndexSearchesOptions) {
+    const { index, kernels, lane } = options
     this.#options = options
-    this.index = options.index
+    this.index = index
     this.queries = options.queries
-    this.#local = new LocalSearches(options)
+    this.#searcher = new Searcher(kernels, lane)
+    this.#pieces = new SearchPieces({ ...options, searcher: this.#searcher })
+    index.onSegment((segment) => this.#searcher.attach(segment))
   }
 
   /**
@@ -113,8 +70,12 @@ export class IndexSearches implements WaitingSearches {
     if (this.#refusal !== undefined) throw this.#refusal
     if (signal?.aborted) throw cancellation(signal)
     const { queries: share, isShort, prepare } = this.#options
-    const { pieces } = this.#local
-    if (isShort(queries, pieces)) return await this.#local.search(queries)
+    const pieces = this.#pieces
+    if (isShort(queries, pieces)) {
+      const hits = this.searchNow(queries)
+      pieces.learn(queries)
+      return hits
+    }
     const refusal = share.refusal(queries.length)
     if (refusal !== undefined) throw refusal
     share.hold(queries.length)
@@ -129,18 +90,23 @@ export class IndexSearches implements WaitingSearches {
     }
   }
 
-  /** Like `search`, but in this turn of the event loop, however long that takes. */
+  /** Like `search`, but in this turn of the event loop, however long that takes, and learns nothing from it. */
   searchNow(queries: readonly PlannedQuery[]): Hits {
-    return this.#local.searchNow(queries)
+    const pieces = this.#pieces
+    const hits = new Hits(pieces.rooms(queries))
+    for (const [list, query] of queries.entries()) {
+      hits.add(list, this.run({ queries: [pieces.indexQuery(query)], ranges: pieces.ranges() }))
+    }
+    return hits
   }
 
-  run(piece: Piece): Hits {
-    return this.#local.run(piece)
+  run({ queries, ranges }: Pick<Piece, 'queries' | 'ranges'>): Hits {
+    return this.#searcher.search(queries, ranges, () => false)
   }
 
   /** The number of searches with a filter, by how they were carried out. */
   get filteredPlans(): FilteredPlanCounts {
-    return this.#local.pieces.filteredPlans
+    return this.#pieces.filteredPlans
   }
 
   /** The waiting request whose turn is next. */
@@ -171,13 +137,13 @@ export class IndexSearches implements WaitingSearches {
 
   async #end(): Promise<void> {
     if (this.#unsettled.size > 0) await new Promise<void>((resolve) => (this.#drained = resolve))
-    this.#local.close()
+    this.#searcher.close()
     await this.#options.detach()
   }
 
   #enqueue(queries: readonly PlannedQuery[], signal: AbortSignal | undefined): Promise<Hits> {
     const { submitter } = this.#options
-    const { pieces } = this.#local
+    const pieces = this.#pieces
     return new Promise((resolve, reject) => {
       const request = new SearchRequest(pieces.rooms(queries), pieces.cut(queries), (error) => {
         signal?.removeEventListener('abort', cancel)

@@ -5,7 +5,7 @@ import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { IdTable } from '../points/id-table.ts'
 import type { PlannedQuery, SearchReport } from './filter-planner.ts'
-import type { LocalSearches } from './index-searches.ts'
+import type { IndexSearches } from './index-searches.ts'
 import { type Journal, TouchedSlots } from './one-moment.ts'
 
 /** A query in progress: what was asked, what is searched for, and what shows whether that is still the answer. */
@@ -97,7 +97,7 @@ export class QueryPlanner {
 /** What searches need from a collection. */
 export interface SearchedPoints {
   /** Undefined before the first point is stored. */
-  readonly searches: Pick<LocalSearches, 'index' | 'search' | 'searchNow'> | undefined
+  readonly searches: Pick<IndexSearches, 'index' | 'search' | 'searchNow'> | undefined
   readonly ids: Pick<IdTable, 'find' | 'copyId' | 'size'>
   readonly attributes: SlotAttributes
   /** Absent where queries with words are left to another thread. */

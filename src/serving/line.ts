@@ -1,6 +1,6 @@
 import type { ByteBudget, ByteHold } from '../base/budgets.ts'
 import { cancellation, type DatabaseError } from '../base/errors.ts'
-import { type Call, fromMessage, toMessage } from './portable.ts'
+import { fromMessage, type LineCall, toMessage } from './portable.ts'
 
 /** The calls that one end of a line answers, by name. */
 export type Answers = Readonly<Record<string, (...inputs: never[]) => unknown>>
@@ -23,7 +23,7 @@ interface LineOptions {
   readonly thread: number
 }
 
-interface Asked extends Call {
+interface Asked extends LineCall {
   readonly resolve: (output: unknown) => void
   readonly reject: (error: unknown) => void
   readonly stopListening: () => void
@@ -141,7 +141,7 @@ export class Line {
     }
   }
 
-  #call(name: string, inputs: unknown, call: Call): unknown {
+  #call(name: string, inputs: unknown, call: LineCall): unknown {
     const answer = this.#options.answers[name] as ((...inputs: unknown[]) => unknown) | undefined
     if (answer === undefined) throw new Error(`the other thread has no ${name}`)
     return answer(...(fromMessage(inputs, call) as unknown[]))

@@ -11,7 +11,7 @@ import { idBytes } from '../base/ids.ts'
  */
 
 /** What belongs to a call rather than to its inputs. */
-export interface Call {
+export interface LineCall {
   readonly signal?: AbortSignal | undefined
   /** Counts what is read for the answer. */
   readonly room?: ByteHold | undefined
@@ -34,7 +34,7 @@ type Marked =
   | { readonly [mark]: 'signal' | 'room' }
 
 /** Returns the message for a value, and the signal and the claim that it contains. */
-export function toMessage(value: unknown): { readonly message: unknown; readonly call: Call } {
+export function toMessage(value: unknown): { readonly message: unknown; readonly call: LineCall } {
   const call: { signal?: AbortSignal; room?: ByteHold } = {}
   return { message: pack(value, call), call }
 }
@@ -82,7 +82,7 @@ function ownView(view: Uint8Array | Float32Array | Float64Array): Uint8Array | F
 }
 
 /** Makes the value of a message. @param call what stands for the signal and the claim of the call */
-export function fromMessage(message: unknown, call: Call = {}): unknown {
+export function fromMessage(message: unknown, call: LineCall = {}): unknown {
   if (typeof message !== 'object' || message === null) return message
   if (ArrayBuffer.isView(message) || message instanceof Error) return message
   if (Array.isArray(message)) return message.map((each) => fromMessage(each, call))
@@ -96,7 +96,7 @@ export function fromMessage(message: unknown, call: Call = {}): unknown {
   return value
 }
 
-function unpack(marked: Marked, call: Call): unknown {
+function unpack(marked: Marked, call: LineCall): unknown {
   switch (marked[mark]) {
     case 'error':
       return unpackError(marked)
