@@ -255,6 +255,8 @@ class Trials {
   readonly #call: Call
   #best: Trial | undefined
   readonly #given: SearchSetting
+  /** By judgement, while only the balance changes. */
+  #shared: readonly object[] | undefined
 
   constructor(context: ApiContext, judged: readonly Judged[], given: SearchSetting, call: Call) {
     this.#context = context
@@ -273,10 +275,10 @@ class Trials {
     const { signal } = this.#call
     const turn = new Turn()
     const queries: Relevance[] = []
-    for (const { query, grades } of this.#judged) {
+    for (const [index, { query, grades }] of this.#judged.entries()) {
       if (turn.isOver) await turn.next()
       if (signal?.aborted) throw cancellation(signal)
-      const { ids } = await this.#search(this.#with(query, setting))
+      const { ids } = await this.#search(this.#with(query, setting, this.#shared?.[index]))
       queries.push(relevanceOf(ids.strings()[0]!, grades, query.limit))
     }
     this.#best ??= { setting, queries, mean: meanOf(queries) }
@@ -288,14 +290,21 @@ class Trials {
     return await this.#context.database.search([query], this.#call)
   }
 
-  #with(query: ShapedQuery, { balance = 0, ef, paths }: SearchSetting): ShapedQuery {
+  #with(query: ShapedQuery, { balance = 0, ef, paths }: SearchSetting, shared?: object): ShapedQuery {
     const isDeclared = paths === undefined || paths === this.#declared
     const { words } = query
+    // A shaped answer takes several searches.
+    const isPlain = query.shape === undefined
     return {
       ...query,
       ...(ef !== undefined && { ef: Math.max(ef, query.limit) }),
       ...(words && {
-        words: { ...words, balance, ...(isDeclared ? {} : { weights: Object.values(paths) }) },
+        words: {
+          ...words,
+          balance,
+          shared: isPlain ? shared : undefined,
+          ...(isDeclared ? {} : { weights: Object.values(paths) }),
+        },
       }),
     }
   }
@@ -315,10 +324,12 @@ class Trials {
   async sweepBalance(): Promise<void> {
     const { setting } = this.best
     const trials: Trial[] = []
+    this.#shared = this.#judged.map(() => ({}))
     for (let step = 0; step <= balanceSteps; step += 1) {
       trials.push(await this.#try({ ...setting, balance: step / balanceSteps }))
     }
     const steps = trials.map(({ queries }) => queries.map(({ ndcg }) => ndcg))
+    this.#shared = undefined
     this.#choose(trials[steadyPeakOf(steps, balanceDefault * balanceSteps)]!)
   }
 

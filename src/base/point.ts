@@ -131,6 +131,8 @@ export interface WordQuery {
   readonly balance: number
   /** The weights of the paths, in place of those that the collection declares. */
   readonly weights?: readonly number[] | undefined
+  /** Queries with the same object differ in nothing but `balance`: points are found once for all of them. */
+  readonly shared?: object | undefined
   /** Scores have the statistics of the points that match, in place of those of all points. */
   readonly population?: Filter | undefined
   /** Of the points of all nodes. The answer is then what this node finds: see `legsOf` in src/search/word-legs.ts. */

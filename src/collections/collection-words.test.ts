@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { describe, it, mock } from 'node:test'
 import { openCollections } from '../../test/support/collection.ts'
 import { temporaryDirectory } from '../../test/support/process.ts'
 import { compareGroups, comparePages } from '../../test/support/ranking-cases.ts'
@@ -46,6 +46,33 @@ describe('the words of a collection', () => {
     await set.put('texts', { hnsw: {}, words: withTitle })
     await until(() => database.livePoints.words.waiting === 0)
     assert.equal(await database.count(last), 1)
+  })
+
+  it('are searched once for queries that share what is found, until a point changes', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    await opened.set.put('texts', { hnsw: {}, words: english })
+    using lease = await opened.set.lease('texts')
+    const { database } = lease
+    const insert = async (x: number, content: string): Promise<string> => {
+      const payload = { contentType: 'Text', content } as const
+      return (await database.insert([{ vector: Float32Array.of(x, 1), payload }])).ids[0] as string
+    }
+    const near = await insert(1, 'flour')
+    const worded = await insert(-1, 'rye rye')
+    await database.livePoints.words.ready()
+    const search = mock.method(database.livePoints.words, 'search')
+    const shared = {}
+    const best = async (balance: number): Promise<string> => {
+      const words = { text: 'rye', balance, shared }
+      const query = { vector: Float32Array.of(1, 1), metric: 'Cosine', limit: 1, ef: 10, words } as const
+      return (await database.search([query])).ids.strings()[0]![0]!
+    }
+    assert.deepEqual([await best(0), await best(1), await best(0.9)], [worded, near, near])
+    assert.equal(search.mock.callCount(), 1)
+    const both = await insert(1, 'rye rye')
+    assert.deepEqual([await best(0.5), await best(0.4)], [both, both])
+    assert.equal(search.mock.callCount(), 2)
   })
 
   it('are refused where there are none, and can be given up', async () => {

@@ -70,6 +70,8 @@ interface Ranked {
 export class WordSearch {
   readonly #options: WordSearchOptions
   readonly #points: SearchedPoints
+  /** What was found for the `shared` of a query, as of a position of the journal. */
+  readonly #shared = new WeakMap<object, { readonly legs: Legs<Candidate>; readonly position: number }>()
 
   constructor(options: WordSearchOptions) {
     this.#options = options
@@ -158,9 +160,12 @@ export class WordSearch {
     isLast: boolean,
     signal: AbortSignal | undefined,
   ): Promise<Ranked | undefined> {
-    return await this.#legs(query, { size: legSizeOf(query), own: -1, isLast, signal }, (legs): Ranked => {
+    const { shared } = query.words!
+    const { journal } = this.#points.attributes
+    const rank = (legs: Legs<Candidate>): Ranked => {
       const candidates = fused(query, legs)
-      const { position } = this.#points.attributes.journal
+      const { position } = journal
+      if (shared !== undefined) this.#shared.set(shared, { legs, position })
       if (query.cursor === undefined) return { candidates, position }
       const { ids } = this.#points
       const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), ({ slot }, target, at) =>
@@ -171,7 +176,13 @@ export class WordSearch {
         position,
         pinned: { token: this.#options.pages.add(hits, owner), hits, offset: 0 },
       }
-    })
+    }
+    if (shared !== undefined) {
+      this.#points.hideExpired()
+      const known = this.#shared.get(shared)
+      if (known?.position === journal.position) return rank(known.legs)
+    }
+    return await this.#legs(query, { size: legSizeOf(query), own: -1, isLast, signal }, rank)
   }
 
   /**
