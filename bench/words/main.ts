@@ -2,13 +2,15 @@
  * `npm run bench:words` compares the search of words with other engines: speed on a file of texts, relevance on judged
  * collections. All run on one thread, and processor time is counted, so that a busy machine disturbs less.
  */
+import { basename } from 'node:path'
 import { installPackages } from '../shared/install-packages.ts'
 import { describeMachine } from '../shared/machine.ts'
 import { median } from '../shared/median.ts'
 import { shown, table } from '../shared/table.ts'
 import { type Contender, makeContender } from './contenders.ts'
+import { compareHybrid } from './hybrid.ts'
 import { type Options, readOptions, usage } from './options.ts'
-import { meanNdcg, readJudged } from './relevance.ts'
+import { depth, meanNdcg, readJudged } from './relevance.ts'
 import { makeQueries, type QueryKind, queryKinds, readTexts } from './texts.ts'
 
 /** The hits of each query when speed is measured. */
@@ -29,6 +31,9 @@ async function run(options: Options): Promise<void> {
   describeMachine()
   if (options.texts !== undefined) console.log(`\n${await compareSpeed(options.texts, options)}\n`)
   if (options.judged.length > 0) console.log(`\n${await compareRelevance(options)}\n`)
+  if (options.embeddings === undefined) return
+  for (const path of options.judged)
+    console.log(`\n${await compareHybrid(nameOf(path), readJudged(path), options.embeddings)}\n`)
 }
 
 async function compareSpeed(source: string, options: Options): Promise<string> {
@@ -88,16 +93,15 @@ async function compareRelevance({ judged, contenders, python }: Options): Promis
     for (const collection of collections) {
       const contender = makeContender(name, python)
       await contender.index(collection.texts)
-      cells.push(shown(await meanNdcg(contender, collection), 4))
+      const { found } = await contender.search(collection.queries, depth)
+      cells.push(shown(meanNdcg(collection, found), 4))
       contender.close()
     }
     rows.push([name, ...cells])
   }
-  const names = judged.map((path) =>
-    path
-      .split(/[\\/]/)
-      .at(-1)!
-      .replace(/\.json$/, ''),
-  )
-  return table(['nDCG@10', ...names], rows)
+  return table(['nDCG@10', ...judged.map(nameOf)], rows)
+}
+
+function nameOf(path: string): string {
+  return basename(path, '.json')
 }
