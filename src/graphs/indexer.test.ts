@@ -406,22 +406,23 @@ describe(`a graph on disk, seed ${seed}`, () => {
     readonly points: Map<number, readonly [Float32Array, number]>
   }
 
-  /** An index that was built and closed. */
-  let built: Promise<Stopped> | undefined
+  /** Indexes that were built and closed, by their number of points. */
+  const built = new Map<number, Promise<Stopped>>()
 
   /** A copy of what a built index leaves for the next start. */
-  async function stopped(): Promise<Stopped> {
-    built ??= build()
-    const { directory, points } = await built
+  async function stopped(count = 3000): Promise<Stopped> {
+    const stopping = built.get(count) ?? build(count)
+    built.set(count, stopping)
+    const { directory, points } = await stopping
     const copy = temporaryDirectory()
     cpSync(directory, copy, { recursive: true })
     return { directory: copy, points: new Map(points) }
   }
 
-  async function build(): Promise<Stopped> {
+  async function build(count: number): Promise<Stopped> {
     const directory = temporaryDirectory()
     const fixture = new IndexFixture(64, { directory })
-    for (const vector of clusteredVectors(seededRandom(seed), 3000, 64)) fixture.insert(vector)
+    for (const vector of clusteredVectors(seededRandom(seed), count, 64)) fixture.insert(vector)
     await fixture.settled()
     await fixture.close()
     return { directory, points: fixture.kept }
@@ -526,7 +527,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
   })
 
   it('that is damaged, truncated or missing is rebuilt', async () => {
-    const { directory, points } = await stopped()
+    const { directory, points } = await stopped(1000)
     const path = graphFile(directory)
     const whole = readFileSync(path)
     const damages: Readonly<Record<string, () => void>> = {
