@@ -1,7 +1,6 @@
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { type FileHandle, open } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
-import { encodeHead, headBytes, headerOf, headOf, syncDirectoryAsync } from '../base/files.ts'
+import { encodeHead, headBytes, headerOf, headOf, replaceFileAsync } from '../base/files.ts'
 import { Turn } from '../base/turns.ts'
 import type { AttributeIndex } from './attribute-index.ts'
 import { type Block, blockKinds } from './index-blocks.ts'
@@ -62,17 +61,7 @@ export async function saveIndex(
   moment: FileMoment,
   orders: NumberField = new NumberField(new MemoryCount()),
 ): Promise<boolean> {
-  const temporary = `${path}.new`
-  await using file = await open(temporary, 'w', 0o600)
-  const isWritten = await writeIndex(index, file, moment, orders)
-  if (!isWritten) {
-    await rm(temporary)
-    return false
-  }
-  await file.sync()
-  await rename(temporary, path)
-  await syncDirectoryAsync(dirname(path))
-  return true
+  return await replaceFileAsync(path, (file) => writeIndex(index, file, moment, orders))
 }
 
 /**

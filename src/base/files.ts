@@ -60,6 +60,36 @@ export function replaceFile(path: string, parts: Iterable<Uint8Array>): void {
 }
 
 /**
+ * Like `replaceFile`, without blocking the event loop.
+ *
+ * @param content the bytes, or a function that writes them and returns whether the file shall replace the old one
+ * @param temporary the path of the file until it is complete
+ * @returns whether the old file was replaced
+ */
+export async function replaceFileAsync(
+  path: string,
+  content: Uint8Array | string | ((file: FileHandle) => Promise<boolean>),
+  temporary = `${path}.new`,
+): Promise<boolean> {
+  const file = await open(temporary, 'w', 0o600)
+  try {
+    // A file that an earlier process has left behind keeps its mode when it is opened.
+    await file.chmod(0o600)
+    if (typeof content !== 'function') await file.writeFile(content)
+    else if (!(await content(file))) {
+      await rm(temporary)
+      return false
+    }
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(temporary, path)
+  await syncDirectoryAsync(dirname(path))
+  return true
+}
+
+/**
  * The head of a cache on disk: what it is, and a header that describes its content.
  *
  *   magic, 8 characters | u32 bytes of header | u32 crc of header | header (JSON)

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { type Dirent, existsSync } from 'node:fs'
-import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { AwsClient } from 'aws4fetch'
 import { DatabaseError } from '../base/errors.ts'
-import { isDiskFull, syncDirectoryAsync } from '../base/files.ts'
+import { isDiskFull, replaceFileAsync, syncDirectoryAsync } from '../base/files.ts'
 import { backoffMs, retried } from '../base/retry.ts'
 import { causeOf } from '../client/http-call.ts'
 import type { ObjectStore } from '../service/stored-data.ts'
@@ -22,7 +22,6 @@ export function openPlace(place: string, environment: Environment): ObjectStore 
 /** The objects in a directory: a file each. A killed process can leave partial files, which are listed like objects. */
 export class DirectoryObjects implements ObjectStore {
   readonly place: string
-  #puts = 0
 
   constructor(place: string) {
     this.place = place
@@ -30,13 +29,11 @@ export class DirectoryObjects implements ObjectStore {
 
   async put(name: string, bytes: Uint8Array): Promise<void> {
     const path = join(this.place, name)
-    this.#puts += 1
-    const partial = `${path}.partial-${process.pid}-${this.#puts}`
+    // Other processes, of other machines too, can store the same object.
+    const partial = `${path}.partial-${randomUUID()}`
     try {
       await this.#makeFolder(dirname(path))
-      await writeDurably(partial, bytes)
-      await rename(partial, path)
-      await syncDirectoryAsync(dirname(path))
+      await replaceFileAsync(path, bytes, partial)
     } catch (cause) {
       await rm(partial, { force: true })
       if (!isDiskFull(cause, this.place)) throw cause
@@ -78,12 +75,6 @@ export class DirectoryObjects implements ObjectStore {
   async remove(name: string): Promise<void> {
     await rm(join(this.place, name), { force: true })
   }
-}
-
-async function writeDurably(path: string, bytes: Uint8Array): Promise<void> {
-  await using file = await open(path, 'wx', 0o600)
-  await file.writeFile(bytes)
-  await file.sync()
 }
 
 /**

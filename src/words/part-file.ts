@@ -1,9 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { open, rename } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import { crc32, zstdCompress, zstdDecompressSync } from 'node:zlib'
-import { encodeHead, headBytes, headerOf, headOf, syncDirectoryAsync } from '../base/files.ts'
+import { encodeHead, headBytes, headerOf, headOf, replaceFileAsync } from '../base/files.ts'
 import { analyzerVersion } from './analyzer.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
 import type { PartContent } from './part-content.ts'
@@ -73,21 +71,7 @@ export async function encodePart(content: PartContent, origin: PartOrigin): Prom
 
 /** Writes a part to a file, which is complete or absent. */
 export async function savePart(path: string, content: PartContent, origin: PartOrigin): Promise<void> {
-  await writeDurably(path, await encodePart(content, origin))
-}
-
-/** Writes a file next to its place, syncs and renames it. */
-export async function writeDurably(path: string, bytes: Uint8Array | string): Promise<void> {
-  const temporary = `${path}.new`
-  const file = await open(temporary, 'w', 0o600)
-  try {
-    await file.writeFile(bytes)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-  await rename(temporary, path)
-  await syncDirectoryAsync(dirname(path))
+  await replaceFileAsync(path, await encodePart(content, origin))
 }
 
 /** Reads a file of `savePart`. @throws Error that names what is wrong with the file */

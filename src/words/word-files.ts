@@ -2,8 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { replaceFileAsync } from '../base/files.ts'
 import type { Part } from './part.ts'
-import { loadPart, type PartOrigin, savePart, writeDurably } from './part-file.ts'
+import { loadPart, type PartOrigin, savePart } from './part-file.ts'
 import type { SavedPart } from './word-index.ts'
 
 /**
@@ -56,7 +57,7 @@ export class WordFiles {
     }
     const parts = index.parts.map((part) => ({ file: this.#files.get(part)!, removed: encodeRemoved(part) }))
     const json = JSON.stringify({ version: manifestVersion, next: this.#next, parts } satisfies Manifest)
-    await writeDurably(join(this.#directory, manifestName), `${crc32(json)}\n${json}`)
+    await replaceFileAsync(join(this.#directory, manifestName), `${crc32(json)}\n${json}`)
     const kept = new Set(parts.map(({ file }) => file))
     for (const name of readdirSync(this.#directory)) {
       if (/\.(?:part|new)$/.test(name) && !kept.has(name)) await rm(join(this.#directory, name))

@@ -1,6 +1,6 @@
-import { chmod, open, readFile, rename } from 'node:fs/promises'
+import { chmod, readFile, rename } from 'node:fs/promises'
 import { apiKeyPath, newApiKey, unusedApiKeyPath } from '../../base/api-key.ts'
-import { syncDirectoryAsync } from '../../base/files.ts'
+import { replaceFileAsync, syncDirectoryAsync } from '../../base/files.ts'
 
 interface ApiKeyFile {
   readonly key: string
@@ -32,7 +32,7 @@ export async function setAsideApiKey(dataDir: string, keys: readonly string[]): 
 export async function loadOrCreateApiKey(dataDir: string): Promise<ApiKeyFile> {
   const path = apiKeyPath(dataDir)
   const existing = (await readIfThere(path)) ?? (await restoreSetAside(path, dataDir))
-  if (existing === undefined) return { key: await create(path, dataDir), path, created: true }
+  if (existing === undefined) return { key: await create(path), path, created: true }
   const key = existing.trim()
   if (!/^[\x21-\x7e]{16,}$/.test(key)) {
     throw new Error(
@@ -43,15 +43,9 @@ export async function loadOrCreateApiKey(dataDir: string): Promise<ApiKeyFile> {
   return { key, path, created: false }
 }
 
-async function create(path: string, dataDir: string): Promise<string> {
+async function create(path: string): Promise<string> {
   const key = newApiKey()
-  const temporary = `${path}.new`
-  await using file = await open(temporary, 'w', 0o600)
-  // If an earlier start left this file behind, `open` has kept its mode.
-  await file.chmod(0o600)
-  await file.writeFile(`${key}\n`)
-  await file.sync()
-  await renameDurably(temporary, path, dataDir)
+  await replaceFileAsync(path, `${key}\n`)
   return key
 }
 
