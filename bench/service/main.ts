@@ -13,6 +13,7 @@ import { type Options, readOptions, usage } from './options.ts'
 import { reportOf, summaryOf } from './report/report.ts'
 import { verdictsOf } from './report/verdicts.ts'
 import { coresCurve, coresHeadings, coresTitle } from './run/cores.ts'
+import { securityCurve, securityHeadings, securityTitle } from './run/security.ts'
 import type { SetResult } from './run/set-result.ts'
 import { SetRun } from './run/set-run.ts'
 
@@ -26,7 +27,7 @@ else await run(options)
 async function run(options: Options): Promise<void> {
   const machine = describeMachine()
   if (options.curve !== undefined) {
-    writeResult(options, machine, await drawCores(options))
+    writeResult(options, machine, await (options.curve === 'cores' ? drawCores : drawSecurity)(options))
     return
   }
   const results: (SetResult & { readonly verdicts: readonly Verdict[] })[] = []
@@ -57,6 +58,17 @@ async function drawCores(options: Options): Promise<object> {
     results.push({ set: name, description: data.set.description, headings: coresHeadings, rows })
   }
   return { results, sections: { 'bench:service --curve cores': drawn.join('\n\n') } }
+}
+
+async function drawSecurity({ rows = 20_000, rounds }: Options): Promise<object> {
+  const lines: (readonly string[])[] = []
+  await securityCurve({ rows, rounds: 100 * rounds }, (line) => {
+    lines.push(line)
+    console.error(`  ${line.join('  ')}`)
+  })
+  const drawn = table(securityHeadings, lines)
+  console.log(`\n## ${securityTitle}\n\n${drawn}\n`)
+  return { headings: securityHeadings, lines, sections: { 'bench:service --curve security': drawn } }
 }
 
 async function runSet(name: SetName, options: Options): Promise<SetResult> {

@@ -26,7 +26,7 @@ export interface Options extends CommonOptions {
   readonly warmup: number
   /** The ef of Vicinal and the index. Chroma gets the ef at which it reaches the same recall. */
   readonly ef: number
-  readonly curve: 'cores' | undefined
+  readonly curve: 'cores' | 'security' | undefined
   /** Of the curve: the values of THREADS, ascending. */
   readonly threads: readonly number[]
   /** Of the curve: the numbers of connections of single searches. */
@@ -52,6 +52,7 @@ export const usage: string = `npm run bench:service -- [options]
     --threads 1,2,4,..           values of THREADS (up to one per core)
     --connections 1,64,256,1024  of single searches; each has one request at a time
     --generators N               processes that generate the load (a quarter of the cores)
+  --curve security               instead: processor time of searches with the filter of a key, and with TLS
   --cache FOLDER                 generated data and exact answers (bench/.cache)
   --output FILE                  JSON (bench/results/service-<time>.json)`
 
@@ -76,7 +77,8 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
   })
   if (values.help) return 'help'
   const { quick } = values
-  const curve = values.curve === undefined ? undefined : choices('curve', values.curve, ['cores'])[0]
+  const curve =
+    values.curve === undefined ? undefined : choices('curve', values.curve, ['cores', 'security'])[0]
   const isCurve = curve !== undefined
   const resultName = isCurve ? `service-${curve}` : 'service'
   return {
