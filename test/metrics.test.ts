@@ -64,6 +64,26 @@ describe('the metrics', () => {
     )
   })
 
+  it('count the words of a collection, and its searches by them', async () => {
+    await using service = await startTestService({})
+    const headers = { 'content-type': 'application/json' }
+    const send = async (path: string, method: string, body: unknown): Promise<void> => {
+      const { ok } = await fetch(`${service.httpUrl}${path}`, { method, headers, body: JSON.stringify(body) })
+      assert.ok(ok)
+    }
+    await send('/collections/texts', 'PUT', { words: { paths: { content: 1 } } })
+    const payload = { content_type: 'Text', content: 'bread of rye' }
+    await send('/collections/texts/points', 'POST', { vector: [1], payload })
+    for (const words of ['rye', 'bread']) {
+      await send('/collections/texts/points/search', 'POST', { words, limit: 1 })
+    }
+    const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
+    const figure = (name: string): number =>
+      Number(text.match(new RegExp(`^vicinal_words_${name}\\{collection="texts"[^}]*\\} (\\S+)$`, 'm'))![1])
+    assert.deepEqual([figure('points'), figure('waiting_points'), figure('searches')], [1, 0, 2])
+    assert.ok(figure('bytes') > 0 && figure('search_seconds') > 0)
+  })
+
   it('omit embeddings if none are configured', async () => {
     await using service = await startTestService()
     assert.doesNotMatch(await (await fetch(`${service.httpUrl}/metrics`)).text(), /embedding/)

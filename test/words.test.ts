@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
-import { createHttpClient, type Filter } from '../src/client/index.ts'
+import { createHttpClient, type DetailedQuery, type Filter } from '../src/client/index.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { Analyzer } from '../src/words/analyzer.ts'
 import { describeBoth } from './support/both-transports.ts'
@@ -200,6 +200,24 @@ describeBoth('searches by words', (transport) => {
     await assert.rejects(client.search({ ...bad, cursor: `${'a'.repeat(16)}.10` }), {
       reason: 'cursor_expired',
     })
+  })
+
+  it('tell their steps, and count in the metrics', async () => {
+    const { client } = transport
+    const steps = async (asked: object): Promise<readonly (readonly [string, number])[]> => {
+      const query = { words: 'word1 word2', limit: 3, profile: true, ...asked } as DetailedQuery
+      const { profile } = await client.searchHits(query)
+      assert.ok(profile!.points > 0 && profile!.searchUs >= 0)
+      return profile!.steps!.map(({ step, points }) => [step, points] as const)
+    }
+    const names = async (asked: object): Promise<string[]> => (await steps(asked)).map(([step]) => step)
+    assert.deepEqual(await names({}), ['legs', 'fusion', 'page'])
+    assert.equal((await steps({})).at(-1)![1], 3)
+    const hybrid = { vector, metric: 'Cosine', filter: { even: true } }
+    assert.deepEqual(await names(hybrid), ['filter', 'legs', 'fusion', 'page'])
+    const shaped = { ...hybrid, boost: [{ filter: { even: true }, weight: 1 }], diversity: 0.1 }
+    assert.deepEqual(await names(shaped), ['filter', 'legs', 'fusion', 'boost', 'diversity', 'page'])
+    assert.deepEqual(await names({ cursor: '' }), ['legs', 'fusion', 'page'])
   })
 
   it('refuse what cannot be meant, and name it', async () => {

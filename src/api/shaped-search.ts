@@ -191,7 +191,8 @@ class ShapedSearch {
       this.#plan = plans[0]
       this.#profile = profiles[0]
       const us = Math.round((performance.now() - startMs) * 1000)
-      this.#steps.push(...(this.#profile?.steps ?? [{ step: 'search', points: ids.lengthOf(0), us }]))
+      const steps = this.#profile?.steps?.filter(({ step }) => step !== 'page')
+      this.#steps.push(...(steps ?? [{ step: 'search', points: ids.lengthOf(0), us }]))
     }
     const lists = legs.map((_, list) => {
       const start = ids.startOf(list)

@@ -77,6 +77,19 @@ export class CollectionWords implements MemoryUser {
     return (this.#current?.index.memoryBytes ?? 0) + (this.#next?.index.memoryBytes ?? 0)
   }
 
+  /** Searches by words since the collection was opened, and how long they have taken together. */
+  readonly searches = { count: 0, seconds: 0 }
+
+  searched(seconds: number): void {
+    this.searches.count += 1
+    this.searches.seconds += seconds
+  }
+
+  /** How many points are indexed. */
+  get points(): number {
+    return (this.#current ?? this.#next)?.index.statistics.documents ?? 0
+  }
+
   /** How many points wait to be indexed; 0 if the words are complete. */
   get waiting(): number {
     const { points } = this.#options

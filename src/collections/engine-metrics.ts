@@ -1,7 +1,9 @@
+import { defaultCollection } from '../base/collection.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { recallInForce } from '../graphs/recall-plans.ts'
 import type { CollectionStats, MetricPlan } from '../points/database.ts'
+import type { CollectionWords } from './collection-words.ts'
 import type { Collection, Engine } from './engine.ts'
 import { openCollectionBytes } from './open-collections.ts'
 import type { ServedData } from './served-data.ts'
@@ -143,6 +145,33 @@ export function registerCollections(metrics: ServiceMetrics, engine: Engine, dat
     'vicinal_collection_tombstones',
     'Deleted points of these collections that are still in a graph or a link queue.',
     ({ stats }) => stats.tombstones,
+  )
+  const ofWords = (name: string, help: string, of: (words: CollectionWords) => number): void =>
+    metrics.gauges(name, help, 'collection', () => {
+      const all = figuresOfOpen(data, ({ livePoints }) => of(livePoints.words), sum)
+      const main = data.loaded?.main.livePoints.words
+      return main === undefined ? all : [[defaultCollection, of(main)], ...all]
+    })
+  ofWords(
+    'vicinal_words_points',
+    'Points of open collections whose words are indexed.',
+    ({ points }) => points,
+  )
+  ofWords('vicinal_words_bytes', 'Memory of their indexes of words.', ({ claimedBytes }) => claimedBytes)
+  ofWords(
+    'vicinal_words_waiting_points',
+    'About how many of their points wait until their words are indexed.',
+    ({ waiting }) => waiting,
+  )
+  ofWords(
+    'vicinal_words_searches',
+    'Searches by words since they were opened.',
+    ({ searches }) => searches.count,
+  )
+  ofWords(
+    'vicinal_words_search_seconds',
+    'How long these searches have taken together.',
+    ({ searches }) => searches.seconds,
   )
   metrics.gaugesOf(
     'vicinal_collection_recall',

@@ -132,6 +132,8 @@ export interface SearchedWords {
   search(words: WordQuery, k: number, filter?: MatchingSlots): readonly WordHit[]
   /** Returns the scores of the points in some slots; 0 where no word is. */
   scores(words: WordQuery, slots: Uint32Array): Float64Array
+  /** Called after each search. */
+  searched(seconds: number): void
   /** Returns a function that finds the words of a text in a point's texts, in steps. */
   highlighter(text: string): (payload: Payload) => Generator<void, readonly Highlight[]>
   /** Returns the terms of a text, each with its weight. @param languages the number of points by language */

@@ -219,7 +219,7 @@ function tooManyDetails(maxDetailBytes: number): DatabaseError {
 }
 
 /** Describes for an operator how a query was answered. */
-function profileOf(
+export function profileOf(
   { filter, ef }: SearchQuery,
   { matching, report }: PlannedQuery,
   points: number,

@@ -3,7 +3,7 @@ import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
-import type { HitDetails, SearchResults, WordCounts, WordStatistics } from '../base/point.ts'
+import type { HitDetails, Profile, SearchResults, WordCounts, WordStatistics } from '../base/point.ts'
 import { nearness, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
@@ -11,7 +11,7 @@ import { scalarDistance } from '../kernels/scalar.ts'
 import { TouchedSlots } from './one-moment.ts'
 import { type Pinned, type PinnedPages, pinnedHits } from './pinned-pages.ts'
 import type { MatchingSlots, QueryPlanner, Run, SearchedPoints, SearchedWords } from './query-planner.ts'
-import { SearchAnswers } from './search-answers.ts'
+import { profileOf, SearchAnswers } from './search-answers.ts'
 import { fused, inUnits, isHybrid, type Leg, type Legs, legSizeOf, type Scored } from './word-legs.ts'
 
 interface WordSearchOptions {
@@ -28,6 +28,14 @@ interface WordSearchOptions {
 /** A point that may be in the answer. */
 interface Candidate extends Leg {
   readonly slot: number
+}
+
+interface Work {
+  readonly filterUs: number
+  readonly startMs: number
+  readonly matching: Matching
+  readonly legs: Legs
+  readonly run: Run | undefined
 }
 
 interface LegsWanted {
@@ -50,6 +58,8 @@ interface Matching {
 interface Ranked {
   readonly candidates: readonly (Candidate & Scored)[]
   readonly position: number
+  /** Undefined unless the query wants one. */
+  readonly profile: Profile | undefined
   /** The first page, if the query has pages. */
   readonly pinned?: Pinned
 }
@@ -92,15 +102,34 @@ export class WordSearch {
     if (cursor !== undefined && cursor !== '') {
       return await this.#page(query, this.#options.pages.find(cursor, owner), room)
     }
-    const asked = await this.#withStatistics(query)
+    const startMs = performance.now()
+    try {
+      return await this.#ranked(await this.#withStatistics(query), owner, signal, room)
+    } finally {
+      words.searched((performance.now() - startMs) / 1000)
+    }
+  }
+
+  async #ranked(
+    asked: SearchQuery,
+    owner: string,
+    signal: AbortSignal | undefined,
+    room: AnswerRoom | undefined,
+  ): Promise<SearchResults> {
     for (let attempt = 1; ; attempt += 1) {
       const scored = await this.#scored(asked, owner, attempt >= attemptsMax, signal)
       if (scored === undefined) continue
-      if (scored.pinned !== undefined) return await this.#page(query, scored.pinned, room)
-      const { candidates, position } = scored
+      const { candidates, position, profile } = scored
       const isLast = attempt >= attemptsMax
-      const results = await this.#answer(query, candidates.slice(0, query.limit), position, room, isLast)
-      if (results !== undefined) return results
+      const startMs = performance.now()
+      const results =
+        scored.pinned === undefined
+          ? await this.#answer(asked, candidates.slice(0, asked.limit), position, room, isLast)
+          : await this.#page(asked, scored.pinned, room)
+      if (results === undefined) continue
+      if (profile === undefined) return results
+      const page = { step: 'page', points: results.ids.total, us: microsecondsSince(startMs) }
+      return { ...results, profiles: [{ ...profile, steps: [...profile.steps!, page] }] }
     }
   }
 
@@ -162,11 +191,14 @@ export class WordSearch {
   ): Promise<Ranked | undefined> {
     const { shared } = query.words!
     const { journal } = this.#points.attributes
-    const rank = (legs: Legs<Candidate>): Ranked => {
+    const rank = (legs: Legs<Candidate>, work?: Profile): Ranked => {
+      const startMs = performance.now()
       const candidates = fused(query, legs)
+      const fusion = { step: 'fusion', points: candidates.length, us: microsecondsSince(startMs) }
+      const profile = work && { ...work, steps: [...work.steps!, fusion] }
       const { position } = journal
       if (shared !== undefined) this.#shared.set(shared, { legs, position })
-      if (query.cursor === undefined) return { candidates, position }
+      if (query.cursor === undefined) return { candidates, position, profile }
       const { ids } = this.#points
       const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), ({ slot }, target, at) =>
         ids.copyId(slot, target, at),
@@ -174,6 +206,7 @@ export class WordSearch {
       return {
         candidates,
         position,
+        profile,
         pinned: { token: this.#options.pages.add(hits, owner), hits, offset: 0 },
       }
     }
@@ -193,15 +226,19 @@ export class WordSearch {
   async #legs<Result>(
     query: SearchQuery,
     { size, own, isLast, signal }: LegsWanted,
-    use: (legs: Legs<Candidate>) => Result,
+    use: (legs: Legs<Candidate>, profile: Profile | undefined) => Result,
   ): Promise<Result | undefined> {
     const { filter, keyFilter } = query
+    const startMs = performance.now()
     if (!isHybrid(query)) {
       for (const each of [filter, keyFilter]) {
         if (each !== undefined) await inTurns(this.#points.attributes.matching(each))
       }
+      const filterUs = microsecondsSince(startMs)
       this.#points.hideExpired()
-      return use(this.#byWords(query, size, this.#matchingNow(query)))
+      const matching = this.#matchingNow(query)
+      const legs = this.#byWords(query, size, matching)
+      return use(legs, this.#profile(query, { filterUs, startMs, matching, legs, run: undefined }))
     }
     const leg: SearchQuery = {
       ...query,
@@ -226,7 +263,34 @@ export class WordSearch {
       if (run.near !== -1 && run.touched.now()?.has(run.near) !== false) return undefined
       if (answers.isTouched(run, found[index]!, 0)) return undefined
     }
-    return use(this.#together(query, runs[0]!, found, size, own, this.#matchingNow(query)))
+    const [run] = runs as [Run]
+    const { report } = run.planned
+    if (report !== undefined) report.elapsedUs = microsecondsSince(startMs) - run.filterUs
+    const matching = this.#matchingNow(query)
+    const both = this.#together(query, run, found, size, own, matching)
+    return use(both, this.#profile(query, { filterUs: run.filterUs, startMs, matching, legs: both, run }))
+  }
+
+  /** Describes the steps up to the legs, for a query that wants to know. @param run of the leg by vector */
+  #profile(query: SearchQuery, { filterUs, startMs, matching, legs, run }: Work): Profile | undefined {
+    if (query.profile !== true) return undefined
+    const { filter, ef } = query
+    const points = this.#points.ids.size
+    const count = matching.slots?.count ?? points
+    const us = Math.max(0, microsecondsSince(startMs) - Math.round(filterUs))
+    const found = { step: 'legs', points: legs.found.length, us }
+    const filtered = { step: 'filter', points: count, us: Math.round(filterUs) }
+    const steps = filter === undefined ? [found] : [filtered, found]
+    if (run !== undefined) return { ...profileOf(run.query, run.planned, points, run.filterUs), steps }
+    return {
+      plan: count === 0 ? 'empty' : filter === undefined ? 'scan of all points' : 'scan of matching points',
+      reason: 'the index of words finds the best of them',
+      points,
+      matching: count,
+      ...{ compared: 0, measured: 0, ef, efMultiplier: 1 },
+      ...{ filterUs: filter === undefined ? 0 : Math.round(filterUs), queueUs: 0, searchUs: us },
+      steps,
+    }
   }
 
   #matchingNow({ filter, keyFilter }: SearchQuery): Matching {
@@ -401,6 +465,10 @@ export async function statisticsOf(
     wanted = wanted.filter(([term]) => known.has(term))
     return { ...counts, wanted, terms: wanted.map(([term]) => known.get(term)!) }
   }
+}
+
+function microsecondsSince(startMs: number): number {
+  return Math.round((performance.now() - startMs) * 1000)
 }
 
 /** What the legs find on a node of a cluster. */

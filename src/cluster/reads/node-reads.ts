@@ -36,7 +36,9 @@ export interface ReadCollection
   ): Promise<WordCounts>
   wordLegs(query: SearchQuery, without: string | undefined, signal?: AbortSignal): Promise<NodeLegs>
   readonly pages: PinnedPages
-  readonly livePoints: { readonly words: Pick<CollectionWords, 'index' | 'ready' | 'wanted' | 'highlighter'> }
+  readonly livePoints: {
+    readonly words: Pick<CollectionWords, 'index' | 'ready' | 'wanted' | 'highlighter' | 'searched'>
+  }
 }
 
 /** How often these terms occur. */

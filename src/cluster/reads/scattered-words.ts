@@ -69,8 +69,18 @@ export class ScatteredWords {
   }
 
   async search(query: SearchQuery, call: ReadCall): Promise<SearchResults> {
-    const { livePoints, pages } = this.#local
-    await livePoints.words.ready()
+    const { words } = this.#local.livePoints
+    await words.ready()
+    const startMs = performance.now()
+    try {
+      return await this.#search(query, call)
+    } finally {
+      words.searched((performance.now() - startMs) / 1000)
+    }
+  }
+
+  async #search(query: SearchQuery, call: ReadCall): Promise<SearchResults> {
+    const { pages } = this.#local
     const { cursor, keyFilter, filter, limit } = query
     const owner = keyFilter === undefined ? '' : await inTurns(filterKey(keyFilter))
     if (cursor !== undefined && cursor !== '') return await this.#page(query, pages.find(cursor, owner), call)
