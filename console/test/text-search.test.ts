@@ -146,6 +146,19 @@ describe('the console of a collection with words', { skip: missingChromium }, ()
       .waitFor()
     assert.match((await page.locator('pre').last().textContent())!, /"balance": 0\.25/)
     await keepScreenshot(page, 'search-hybrid')
+    for (const id of ids.slice(1, 3)) {
+      const patched = await fetch(`${console.service.httpUrl}/points/${id}`, {
+        method: 'PATCH',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ set: { topic: 'food' } }),
+      })
+      assert.equal(patched.status, 200)
+    }
+    await page.getByLabel('Group by').fill('topic')
+    await page.getByText('2 results in 1 group').waitFor()
+    assert.equal(await page.locator('.group-value').textContent(), 'food')
+    assert.match((await page.locator('pre').last().textContent())!, /"group_by": \{"path":"topic","size":3\}/)
+    await keepScreenshot(page, 'search-groups')
     await page.close()
     assert.deepEqual(console.faults, [])
   })

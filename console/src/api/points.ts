@@ -1,7 +1,18 @@
 import type { Metric } from '../lib/distance.ts'
 import { isEmptyFilter } from '../lib/filters.ts'
 import { call, collectionPath, timedCall } from './client.ts'
-import type { Evaluated, FacetCount, Hit, JsonObject, JsonValue, NewPoint, Point, Profile } from './types.ts'
+import {
+  type Evaluated,
+  type FacetCount,
+  groupSize,
+  type Hit,
+  type HitGroup,
+  type JsonObject,
+  type JsonValue,
+  type NewPoint,
+  type Point,
+  type Profile,
+} from './types.ts'
 
 export interface SearchInput {
   readonly collection: string
@@ -19,6 +30,8 @@ export interface SearchInput {
   readonly limit: number
   readonly ef: number | undefined
   readonly filter: JsonObject
+  /** The path whose values make groups; empty for none. `limit` is then the number of groups. */
+  readonly group?: string
   /** Compare all points instead of only those that the graph search visits. */
   readonly exact?: boolean
   /** Request only ids, for a comparison. */
@@ -30,10 +43,13 @@ export interface SearchOutput {
   readonly hits: readonly Hit[]
   readonly tookMs: number
   readonly profile: Profile | undefined
+  /** How many of the hits, one after the other, have each value. */
+  readonly groups: readonly HitGroup[] | undefined
 }
 
 interface SearchAnswer {
   readonly results: readonly string[]
+  readonly groups?: readonly HitGroup[]
   readonly hits?: readonly Hit[]
   readonly profile?: Profile
 }
@@ -53,6 +69,7 @@ export async function search(input: SearchInput): Promise<SearchOutput> {
     ...(input.ef === undefined ? {} : { ef: input.ef }),
     ...(isEmptyFilter(input.filter) ? {} : { filter: input.filter }),
     ...(input.exact === true ? { exact: true } : {}),
+    ...((input.group ?? '') === '' ? {} : { group_by: { path: input.group, size: groupSize } }),
     ...details,
   }
   const { value, tookMs } = await timedCall<SearchAnswer>(
@@ -63,7 +80,8 @@ export async function search(input: SearchInput): Promise<SearchOutput> {
       signal: input.signal,
     },
   )
-  return { hits: value.hits ?? value.results.map((id) => ({ id })), tookMs, profile: value.profile }
+  const { hits = value.results.map((id) => ({ id })), profile, groups } = value
+  return { hits, tookMs, profile, groups }
 }
 
 export async function getPoint(collection: string, id: string, signal?: AbortSignal): Promise<Point> {

@@ -59,6 +59,15 @@ export interface Hit {
   readonly highlight?: readonly Highlight[]
 }
 
+/** The most points of a group in the search view. */
+export const groupSize = 3
+
+/** The points with one value. */
+export interface HitGroup {
+  readonly value: JsonValue
+  readonly count: number
+}
+
 /** A part of a text in pieces: the first is plain, the second was found, the third is plain, and so on. */
 export interface Highlight {
   readonly path: string

@@ -47,6 +47,14 @@ describe('a query as code', () => {
     assert.match(snippet('python', alone, true), /client\.search\(\n {4}words=/)
   })
 
+  it('has the groups', () => {
+    const grouped = { ...query, group: 'doc' }
+    for (const language of ['curl', 'grpc'] as const)
+      assert.match(snippet(language, grouped, true), /"group_by": \{"path":"doc","size":3\}/)
+    assert.match(snippet('typescript', grouped, true), /groupBy: \{ path: "doc", size: 3 \}/)
+    assert.match(snippet('python', grouped, true), /import GroupBy, Vicinal.*group_by=GroupBy\("doc", 3\)/s)
+  })
+
   it('has a valid JSON body', () => {
     const [, body] = /-d '(\{.*\})'/s.exec(snippet('curl', { ...query, filter: {} }, true))!
     assert.equal((JSON.parse(body!) as { readonly ef: number }).ef, 64)

@@ -1,5 +1,5 @@
 import type { SearchInput } from '../api/points.ts'
-import type { JsonValue } from '../api/types.ts'
+import { groupSize, type JsonValue } from '../api/types.ts'
 import { filterMessage } from './filter-message.ts'
 import { isEmptyFilter, isObject } from './filters.ts'
 import { vectorPreview } from './vector-text.ts'
@@ -7,7 +7,7 @@ import { vectorPreview } from './vector-text.ts'
 /** Code that sends a query, in several languages. */
 
 export interface QueryToShow
-  extends Pick<SearchInput, 'near' | 'words' | 'balance' | 'metric' | 'limit' | 'ef' | 'filter'> {
+  extends Pick<SearchInput, 'near' | 'words' | 'balance' | 'metric' | 'limit' | 'ef' | 'filter' | 'group'> {
   readonly url: string
   readonly grpcPort: number
   readonly collection: string
@@ -59,6 +59,7 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       `  limit: ${query.limit},`,
       ...(query.ef === undefined ? [] : [`  ef: ${query.ef},`]),
       ...(isEmptyFilter(query.filter) ? [] : [`  filter: ${filter},`]),
+      ...(query.group ? [`  groupBy: { path: ${JSON.stringify(query.group)}, size: ${groupSize} },`] : []),
       `  include: { ${included(query)}: true, payload: true },`,
       `})`,
       `for (const { id, ${figure(query)}, payload } of hits) console.log(id, ${figure(query)}, payload?.content)`,
@@ -67,7 +68,7 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
   python: (query, text) =>
     [
       ...(query.needsKey ? [`import os`] : []),
-      `from vicinal import ${query.near !== undefined && 'text' in query.near ? 'Text, ' : ''}Vicinal`,
+      `from vicinal import ${query.group ? 'GroupBy, ' : ''}${query.near !== undefined && 'text' in query.near ? 'Text, ' : ''}Vicinal`,
       ``,
       `client = Vicinal(`,
       `    ${JSON.stringify(query.url)},`,
@@ -83,6 +84,7 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       `    limit=${query.limit},`,
       ...(query.ef === undefined ? [] : [`    ef=${query.ef},`]),
       ...(isEmptyFilter(query.filter) ? [] : [`    filter=${pythonLiterals(JSON.stringify(query.filter))},`]),
+      ...(query.group ? [`    group_by=GroupBy(${JSON.stringify(query.group)}, ${groupSize}),`] : []),
       `)`,
       `for hit in result.hits:`,
       `    print(hit.id, hit.${figure(query)}, hit.content)`,
@@ -116,6 +118,7 @@ function fields(query: QueryToShow, text: VectorText): readonly Field[] {
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
     ...(isEmptyFilter(query.filter) ? [] : [['filter', JSON.stringify(query.filter)] as const]),
+    ...groupField(query),
     ['include', `{"${included(query)}": true, "payload": true}`],
   ]
 }
@@ -129,6 +132,10 @@ function wordFields(query: QueryToShow): readonly Field[] {
     ...(query.words === '' ? [] : [['words', JSON.stringify(query.words)] as const]),
     ...(isHybrid(query) ? [['balance', String(query.balance)] as const] : []),
   ]
+}
+
+function groupField({ group }: QueryToShow): readonly Field[] {
+  return group ? [['group_by', JSON.stringify({ path: group, size: groupSize })]] : []
 }
 
 /** What tells how good a hit is. */
@@ -171,6 +178,7 @@ function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
     ...(isEmptyFilter(query.filter)
       ? []
       : [['filter', JSON.stringify(filterMessage(query.filter))] as const]),
+    ...groupField(query),
     ['include', `{"${included(query)}": true, "payload": true}`],
   ]
 }

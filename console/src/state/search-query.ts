@@ -22,6 +22,8 @@ export interface SearchQuery {
   /** Undefined for the server's default. */
   readonly ef: number | undefined
   readonly filter: JsonObject
+  /** The path whose values make groups; empty for none. */
+  readonly group: string
   /** Whether to compare the results with an exact search. */
   readonly compare: boolean
   /** How to show the results. */
@@ -51,6 +53,7 @@ export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
     limit: Math.min(maxLimit, positive(params.get('limit')) ?? defaultLimit),
     ef: positive(params.get('ef')),
     filter: 'filter' in filter ? filter.filter : {},
+    group: params.get('group')?.trim() ?? '',
     compare: params.get('compare') === '1',
     form: params.get('as') === 'cards' ? 'cards' : 'rows',
   }

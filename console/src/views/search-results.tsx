@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { JSX } from 'preact'
+import { Fragment, type JSX } from 'preact'
 import type { SearchOutput } from '../api/points.ts'
 import type { Hit } from '../api/types.ts'
 import { isEmptyFilter, testedPaths } from '../lib/filters.ts'
@@ -30,6 +30,7 @@ export function Results(props: {
       <div class={`results-head${run.busy.value ? ' busy' : ''}`}>
         <p role="status">
           <strong>{plural(output.hits.length, 'result')}</strong>
+          {output.groups !== undefined && ` in ${plural(output.groups.length, 'group')}`}
           <span class="muted"> {timeText(output)}</span>
           {query.compare && recall !== undefined && (
             <span class={recall < 1 ? 'recall low' : 'recall'}>recall {recall.toFixed(3)}</span>
@@ -51,22 +52,25 @@ export function Results(props: {
           <Empty icon="search" title="There are no other points." />
         </Panel>
       )}
-      {output.hits.length > 0 && (
-        <ol class={`results ${query.form}`}>
-          {output.hits.map((hit, index) => (
-            <ResultItem
-              key={hit.id}
-              hit={hit}
-              rank={index + 1}
-              range={range}
-              query={query}
-              onOpen={() => {
-                open.value = hit.id
-              }}
-            />
-          ))}
-        </ol>
-      )}
+      {groupsOf(output).map(({ title, hits, first }) => (
+        <Fragment key={title}>
+          {title !== undefined && <h2 class="group-value">{title}</h2>}
+          <ol class={`results ${query.form}`}>
+            {hits.map((hit, index) => (
+              <ResultItem
+                key={hit.id}
+                hit={hit}
+                rank={first + index + 1}
+                range={range}
+                query={query}
+                onOpen={() => {
+                  open.value = hit.id
+                }}
+              />
+            ))}
+          </ol>
+        </Fragment>
+      ))}
       {output.profile !== undefined && <ProfilePanel profile={output.profile} />}
       {open.value !== undefined && (
         <PointDialog
@@ -80,6 +84,22 @@ export function Results(props: {
       )}
     </>
   )
+}
+
+/** The hits of each group, or all of them. */
+function groupsOf({ hits, groups }: SearchOutput): readonly {
+  readonly title: string | undefined
+  readonly hits: readonly Hit[]
+  readonly first: number
+}[] {
+  if (groups === undefined) return hits.length === 0 ? [] : [{ title: undefined, hits, first: 0 }]
+  let first = 0
+  return groups.map(({ value, count }) => {
+    const from = first
+    first += count
+    const title = typeof value === 'string' ? value : JSON.stringify(value)
+    return { title, hits: hits.slice(from, first), first: from }
+  })
 }
 
 interface DistanceRange {

@@ -42,9 +42,11 @@ export function Search(): JSX.Element {
   const question = JSON.stringify([query, near])
   useEffect(() => {
     if (!isReady) return
-    const { metric, limit, ef, filter, words, balance } = query
-    const input = { collection: collectionName.value, near: known, metric, limit, ef, filter, words, balance }
-    const search = (): unknown => run.run(input, query.compare && known !== undefined && words === '')
+    const { metric, limit, ef, filter, words, balance, group } = query
+    const settings = { metric, limit, ef, filter, words, balance, group }
+    const input = { ...settings, collection: collectionName.value, near: known }
+    const search = (): unknown =>
+      run.run(input, query.compare && known !== undefined && words === '' && group === '')
     const isFirst = performance.now() - changedMs.current > pauseMs
     changedMs.current = performance.now()
     if (isFirst) {
@@ -144,7 +146,7 @@ function RandomPoint({ text }: { readonly text?: string }): JSX.Element {
 
 /** The parameters that are kept when the query point changes. */
 function shownParams(): Readonly<Record<string, string | undefined>> {
-  const { metric, limit, ef, filter, compare, form, words, balance } = searchQuery.value
+  const { metric, limit, ef, filter, compare, form, words, balance, group } = searchQuery.value
   return {
     words: words === '' ? undefined : words,
     balance: balance === usualBalance ? undefined : String(balance),
@@ -152,6 +154,7 @@ function shownParams(): Readonly<Record<string, string | undefined>> {
     limit: String(limit),
     ef: ef === undefined ? undefined : String(ef),
     filter: isEmptyFilter(filter) ? undefined : JSON.stringify(filter),
+    group: group === '' ? undefined : group,
     compare: compare ? '1' : undefined,
     as: form === 'rows' ? undefined : form,
   }
@@ -254,10 +257,25 @@ function QueryPanel(props: {
             )}
           </Field>
         )}
-        <Field label="Limit">{({ id }) => <LimitInput id={id} limit={query.limit} />}</Field>
+        <Field label={query.group === '' ? 'Limit' : 'Groups'}>
+          {({ id }) => <LimitInput id={id} limit={query.limit} />}
+        </Field>
       </div>
+      <Field label="Group by">
+        {({ id }) => (
+          <input
+            id={id}
+            class="mono"
+            spellcheck={false}
+            autocomplete="off"
+            placeholder="an attribute"
+            value={query.group}
+            onInput={(event) => replaceParams({ group: event.currentTarget.value.trim() || undefined })}
+          />
+        )}
+      </Field>
       {!isByWordsAlone && <EfSlider query={query} plan={props.run.output.value?.profile?.plan} />}
-      {query.words === '' && (
+      {query.words === '' && query.group === '' && (
         <label class="check">
           <input
             type="checkbox"
