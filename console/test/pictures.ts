@@ -57,6 +57,10 @@ async function takeAll(id: string): Promise<void> {
         .waitFor()
     }
   })
+  await send(browser.service.httpUrl, 'PUT', 'collections/default', { words: { paths: { content: 1 } } })
+  const words = 'words=toothed+whale&balance=0.4&group=topic'
+  // Searches wait until the words are indexed.
+  await take('search-groups', `#/search?id=${id}&${words}`, shown('.group-value'))
   await take('search-dark', `#/search?id=${id}&as=cards`, shown('.result'), 'dark')
   await take('points', `#/points?filter=${filter}`, shown('.facets'))
   await take('point', `#/points?id=${id}`, async (page) => {
