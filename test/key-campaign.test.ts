@@ -229,6 +229,32 @@ class Campaign {
         },
       },
       {
+        name: 'search near examples',
+        async call(client: VectorClient) {
+          const query = { like: [id], unlike: [other], metric: 'Euclidean', limit: 50 } as const
+          const { hits } = await client.searchHits({ ...query, filter, include: { scores: true } })
+          return hits.map((hit) => [hit.id, hit.score]).sort()
+        },
+      },
+      {
+        name: 'search in groups, with boosts, diversity and highlights',
+        async call(client: VectorClient) {
+          const boost = [{ filter: more ?? {}, weight: 0.3 }]
+          const query = { vector, metric, boost, diversity: 0.2, groupBy: { path: 'n', size: 50 }, limit: 50 }
+          const { groups } = await client.searchHits({ ...query, filter, include: { scores: true } })
+          const found = await client.searchHits({
+            words: 'fox',
+            limit: 50,
+            boost,
+            include: { highlight: true },
+          })
+          return [
+            (groups ?? []).map((group) => [group.value, group.hits.map((hit) => hit.id).sort()]).sort(),
+            found.hits.map((hit) => [hit.id, hit.highlight]).sort(),
+          ]
+        },
+      },
+      {
         name: 'list',
         async call(client: VectorClient) {
           const first = await client.list({ filter, limit, include: { payload: true, vector: true } })
