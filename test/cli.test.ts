@@ -259,14 +259,14 @@ describe('vicinal import', () => {
     await using desk = await Desk.open()
     const seed = 20_260_615
     const random = seededRandom(seed)
-    const count = 900
+    const count = 1500
     const file = desk.file('many.jsonl', jsonLines(linesOf(count)))
     assertEnded(await desk.vicinal('import', file, '--ids', desk.path('first-ids')), 0)
     const args = ['import', file, '--again', '--batch-size', '5', '--ids', desk.path('ids'), ...desk.overGrpc]
     let storedBefore = count
     for (let kill = 0; kill < 3; kill += 1) {
       const importer = new Command(args)
-      const goal = storedBefore + 50 + Math.floor(random() * 150)
+      const goal = storedBefore + 50 + Math.floor(random() * 400)
       while ((await desk.client.count()) < goal) await delay(1)
       importer.kill('SIGKILL')
       assert.equal((await importer.ended).code, null, `killed too late with seed ${seed}`)
@@ -457,7 +457,7 @@ describe('vicinal import', () => {
     const data = join(directory.path, 'data')
     const environment = { GRPC_PORT: String(grpc), HTTP_PORT: String(http), GRPC_ROOT_PASSWORD: apiKey }
     const file = join(directory.path, 'points.jsonl')
-    await writeFile(file, jsonLines(linesOf(600)))
+    await writeFile(file, jsonLines(linesOf(1000)))
     const begin = (): Command =>
       new Command(['import', file, '--batch-size', '5'], { DATA_DIR: data, ...environment })
     let importer: Command
@@ -474,10 +474,10 @@ describe('vicinal import', () => {
     if (code === 1 && startMs > 20_000) assert.equal((await begin().ended).code, 0)
     else {
       assert.equal(code, 0, importer.stderr)
-      assert.match(importer.stdout, /^600 points/)
+      assert.match(importer.stdout, /^1000 points/)
     }
     const client = createHttpClient({ baseUrl: server.httpUrl })
-    const expected = linesOf(600).map(({ content }) => content)
+    const expected = linesOf(1000).map(({ content }) => content)
     assert.deepEqual(await contentsIn(client), expected.sort())
   })
 })

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { it } from 'node:test'
 
-/** Suites that run with one thread in `npm test`, here with two: one may not know what the other does. The contract runs both ways there. */
+/** Suites that run with one thread in `npm test`, here with three. The contract runs both ways there. */
 const suites = [
   ...['model', 'fuzz/fuzz', 'crash/crash', 'snapshot', 'http-server', 'bodies', 'overload'],
   ...['extensions-points', 'extensions-search', 'extensions-lists', 'extensions-http'],
@@ -14,7 +14,7 @@ const suites = [
 const withoutService =
   /^(the check against the model|match the model through engine|find nearly all results of the model|a snapshot$|a snapshot file|the database id|the fuzz test)/
 
-it('a service on two threads passes the suites of a service on one', async () => {
+it('a service on three threads passes the suites of a service on one', async () => {
   const root = join(import.meta.dirname, '../..')
   const files = suites.map((suite) => `test/${suite}.test.ts`)
   const { NODE_TEST_CONTEXT: _, ...environment } = process.env
@@ -22,7 +22,7 @@ it('a service on two threads passes the suites of a service on one', async () =>
   const run = spawn(process.execPath, options, {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...environment, VICINAL_TEST_SERVING_THREADS: '2' },
+    env: { ...environment, VICINAL_TEST_SERVING_THREADS: '3' },
   })
   const output: string[] = []
   run.stdout.setEncoding('utf8').on('data', (text: string) => output.push(text))
