@@ -52,6 +52,8 @@ const budgets: Readonly<Record<string, number>> = {
   'test/crash/power-loss.test.ts': 14,
   'test/crash/damage.test.ts': 14,
   'test/fuzz/fuzz.test.ts': 20,
+  // Every operation with every kind of key.
+  'test/key-rights.test.ts': 14,
   // Clusters.
   'test/cluster/backup.test.ts': 12,
   'test/cluster/parts.test.ts': 32,
