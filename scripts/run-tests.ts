@@ -9,7 +9,7 @@
  * first take files of one kind, half of the other, and then what is left.
  *
  * Processor time is a test's price on every machine, also a busy one. Each file has a budget; the run
- * names the files that exceed it, and fails if one takes more than twice its budget.
+ * names the files that exceed it, and fails if one takes more than twice its budget, as the machine is.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -200,6 +200,19 @@ function budgetOf(file: string): number {
   return budgets[file] ?? budgetSeconds
 }
 
+/**
+ * How many times as long as usual everything takes, at least 1: the median over the files whose budget is what they cost.
+ * Where all files take longer, the machine is slow, and none of them has become more expensive.
+ */
+function slownessOf(results: readonly FileResult[]): number {
+  const shares = results
+    .flatMap(({ file, processor }) => (file in budgets ? [processor / budgets[file]!] : []))
+    .sort((one, other) => one - other)
+  return shares.length < sharesMin ? 1 : Math.max(1, shares[Math.floor(shares.length / 2)]!)
+}
+
+const sharesMin = 5
+
 /** Whether a file has a process of its own. */
 function isAlone(file: string): boolean {
   return alone.some((each) => file.startsWith(each))
@@ -264,8 +277,10 @@ function report(results: readonly FileResult[]): boolean {
   for (const { file, processor } of byCost.filter((each) => each.processor > budgetOf(each.file))) {
     console.log(`${file} took ${processor.toFixed(1)} s of processor time; its budget is ${budgetOf(file)} s`)
   }
-  const expensive = results.filter(({ file, processor }) => processor > busyFactor * budgetOf(file))
-  for (const { file } of expensive) console.log(`✖ ${file} took more than ${busyFactor} times its budget`)
+  const factor = busyFactor * slownessOf(results)
+  const expensive = results.filter(({ file, processor }) => processor > factor * budgetOf(file))
+  for (const { file } of expensive)
+    console.log(`✖ ${file} took more than ${factor.toFixed(1)} times its budget`)
   for (const { file, failures } of failed) for (const failure of failures) printFailure(file, failure)
   printClosingLines(sum)
   return results.length > 0 && failed.length === 0 && expensive.length === 0
