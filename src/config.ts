@@ -99,6 +99,11 @@ export function speaksTls({ certsDir }: Config): boolean {
   return certsDir !== undefined && existsSync(join(certsDir, 'server'))
 }
 
+/** Whether callers must present a certificate. */
+function asksForCertificates({ certsDir }: Config): boolean {
+  return certsDir !== undefined && existsSync(join(certsDir, 'server', 'clients.crt'))
+}
+
 /**
  * Returns a warning if other machines can reach HTTP without a key; undefined if not. A host without an address makes
  * the start fail with its own message.
@@ -107,7 +112,10 @@ export function speaksTls({ certsDir }: Config): boolean {
  */
 export async function openHttpWarning(config: Config): Promise<string | undefined> {
   const { httpHost, httpOpen, disableHttp } = config
-  if (disableHttp || !isHttpOpen(config) || (await isLoopback(httpHost).catch(() => true))) return undefined
+  if (disableHttp || !isHttpOpen(config) || asksForCertificates(config)) return undefined
+  // A host that cannot be looked up now can be looked up when the port is opened.
+  if (await isLoopback(httpHost).catch(({ code }: NodeJS.ErrnoException) => code === 'ENOTFOUND'))
+    return undefined
   const open = `it listens on ${httpHost} (HTTP_HOST) without a key, so anyone who can reach it can read, change and delete everything`
   if (httpOpen) return `HTTP IS OPEN (HTTP_OPEN): ${open}`
   throw new ConfigError(

@@ -64,8 +64,8 @@ for (const threads of [0, 2]) {
       const expected = transports.flatMap((transport) => [
         `importer InsertVector default true  ${transport}`,
         `importer InsertVector default true invalid_argument ${transport}`,
-        `dashboard DeletePoint  false permission_denied ${transport}`,
-        ` GetPoint  false unauthenticated ${transport}`,
+        `dashboard DeletePoint default false permission_denied ${transport}`,
+        ` GetPoint default false unauthenticated ${transport}`,
       ])
       assert.deepEqual(seen.sort(), expected.sort())
       const text = (await linesOf(join(service.dataDir, 'audit'))).join('\n')
@@ -139,7 +139,7 @@ for (const threads of [0, 2]) {
       ])
       assert.deepEqual([code, stderr], [0, ''])
       const line =
-        /^\S+Z {2}dashboard {2}DeletePoint {2}- {2}refused: permission_denied {2}http 127\.0\.0\.1\n$/
+        /^\S+Z {2}dashboard {2}DeletePoint {2}default {2}refused: permission_denied {2}http 127\.0\.0\.1\n$/
       assert.match(stdout, line)
       const http = ['--http', service.httpUrl, '--api-key', secretOf('admin')]
       const json = await run(['audit', ...http, '--refused', '--operation', 'DeletePoint', '--json'])

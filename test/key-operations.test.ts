@@ -133,8 +133,14 @@ for (const threads of [0, 2]) {
           })
         }
         await passing.keys.create({ name: `by-${name}`, expiresAt })
-        for (const each of [name, `by-${name}`]) await admin.keys.revoke(each)
-        await Promise.all([admin.close(), passing.close()])
+        const slow = { name: `slow-${name}`, role: 'admin', quotas: { requestsPerSecond: 1000 } } as const
+        const bounded = clientOf(service, transport, (await admin.keys.create(slow)).key)
+        await assert.rejects(bounded.keys.create({ name: 'faster', role: 'admin' }), {
+          reason: 'permission_denied',
+          message: /has quotas: it may create no keys/,
+        })
+        for (const each of [name, `by-${name}`, slow.name]) await admin.keys.revoke(each)
+        await Promise.all([admin, passing, bounded].map((client) => client.close()))
       }
       const misspelt = await fetch(`${service.httpUrl}/keys`, {
         method: 'POST',

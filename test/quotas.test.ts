@@ -194,7 +194,9 @@ describe('the quotas of a key', () => {
     const keys = keysFile({ 'the-key-of-tenant-a': of('a', 3), 'the-key-of-tenant-b': of('b', 1) })
     await using service = await startTestService({ API_KEYS_FILE: keys })
     const [grpc, http] = clientsOf(service, 'the-key-of-tenant-a')
-    const [first] = await grpc.insertBatch([point('one', 'a'), point('two', 'a')])
+    const two = [point('one', 'a'), point('two', 'a')]
+    const stored = await grpc.insertBatch(two, { idempotencyKey: 'two' })
+    const [first] = stored
     const full = {
       reason: 'quota_exceeded',
       message: 'points of the key the-key-of-tenant-a would be 4, the quota is 3',
@@ -206,6 +208,9 @@ describe('the quotas of a key', () => {
     await assert.rejects(http.insert(point('four', 'a')), full)
     await assert.rejects(grpc.insert(point('four', 'a')), full)
     await assert.rejects(grpc.put('00000000-0000-4000-8000-000000000002', point('four', 'a')), full)
+    // What adds no point is no more than before.
+    assert.deepEqual(await grpc.insertBatch(two, { idempotencyKey: 'two' }), stored)
+    await http.insert({ ...point('three replaced', 'a'), id, onConflict: 'replace' })
     assert.equal((await http.put(id, point('three again', 'a'))).created, false)
     await http.patch(id, { content: 'three at last' })
     await http.delete(first!)
@@ -257,6 +262,24 @@ describe('the quotas of a collection', () => {
     assert.deepEqual(names, { default: quotas, 'docs-0': undefined, 'docs-1': undefined })
     assert.deepEqual((await http.collections.get('default')).quotas, quotas)
     await grpc.close()
+  })
+
+  it('cannot be lifted by a key that they bound', async () => {
+    const keys = keysFile({ 'the-writer-of-docs': { collections: ['docs-*'] } })
+    await using service = await startTestService({ API_KEYS_FILE: keys })
+    const [all] = clientsOf(service, apiKey)
+    await all.collections.put('docs-a', { quotas: { points: 5 } })
+    for (const client of clientsOf(service, 'the-writer-of-docs')) {
+      const refused = { reason: 'permission_denied', message: /the role write: only a key of the role admin/ }
+      await assert.rejects(client.collections.put('docs-a', { quotas: {} }), refused)
+      await assert.rejects(client.collections.delete('docs-a'), refused)
+      await client.collections.put('docs-b')
+      await client.collections.delete('docs-b')
+      await client.close()
+    }
+    assert.deepEqual((await all.collections.get('docs-a')).quotas, { points: 5 })
+    await all.collections.delete('docs-a')
+    await all.close()
   })
 
   for (const threads of [0, 2]) {

@@ -11,8 +11,7 @@ import {
   wordBounds,
   wordLanguageChoices,
 } from '../base/collection.ts'
-import type { DatabaseError } from '../base/errors.ts'
-import { invalid } from '../base/errors.ts'
+import { DatabaseError, invalid } from '../base/errors.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { dimensionMax } from '../base/point.ts'
 import { type QuotaName, type Quotas, quotaBounds, quotaNames } from '../base/quotas.ts'
@@ -98,6 +97,7 @@ export async function putCollection(
     ...(words === undefined ? {} : { words: words && checkWords(words) }),
     ...(quotas === undefined ? {} : { quotas: checkQuotas(quotas) }),
   }
+  if (quotas !== undefined) checkMaySetQuotas(call, 'sets')
   const { created, info } = await context.collections.put(checkName(name, 'name'), settings)
   return { created, info: created ? withModel(context, info) : await whole(context, info, call) }
 }
@@ -105,9 +105,19 @@ export async function putCollection(
 /** Deletes a collection with all its points. Fails with `collection_not_found`. */
 export async function deleteCollection(
   { collections }: ApiContext,
-  { name }: CollectionInput,
+  { name: given }: CollectionInput,
+  call: Call,
 ): Promise<undefined> {
-  await collections.drop(checkName(name, 'name'))
+  const name = checkName(given, 'name')
+  if (call.key !== undefined && collections.get(name).quotas !== undefined) checkMaySetQuotas(call, 'removes')
+  await collections.drop(name)
+}
+
+/** Quotas would bound nobody if those could lift them whom they bound. */
+function checkMaySetQuotas({ key }: Call, does: string): void {
+  if (key === undefined || key.role === 'admin') return
+  const message = `the key ${key.name} has the role ${key.role}: only a key of the role admin ${does} quotas of a collection`
+  throw new DatabaseError('permission_denied', message)
 }
 
 /** Sets and removes aliases atomically; resolves with all aliases that exist afterwards. */

@@ -265,7 +265,8 @@ class KeyedDatabase implements Database {
       refusals.push(refusal)
       if (turn.isOver) await turn.next()
     }
-    await this.#checkPoints(points.length, options.signal)
+    const added = this.#all.addedBy?.(points, own.identity) ?? points.length
+    await this.#checkPoints(added, options.signal)
     if (refusals.every((each) => each === undefined)) return await this.#all.insert(points, own)
     return await this.#insertAllowed(points, refusals, own)
   }
@@ -281,7 +282,7 @@ class KeyedDatabase implements Database {
     isNew = async (): Promise<boolean> => true,
   ): Promise<void> {
     const max = this.#meter?.quotas.points
-    if (max === undefined) return
+    if (max === undefined || added === 0) return
     const points = (await this.#all.count(this.#filter, signal)) + added
     if (points > max && (await isNew())) throw this.#meter!.refusal('points', points)
   }

@@ -6,7 +6,7 @@ import type { ApiContext, Call, KeysControl } from './call.ts'
 
 /**
  * The operations on the keys of API_KEYS_FILE. Their role admits no restricted key, so none can make a wider one. A key
- * that expires can only make keys that expire no later.
+ * that expires can only make keys that expire no later, and one with quotas none.
  */
 
 export interface CreateKeyInput {
@@ -40,11 +40,14 @@ export async function createKey(
   if (role === undefined) throw invalid(`role is ${shownText(given)}, it must be one of ${roles.join(', ')}`)
   const expires = expiresAtUs === undefined ? {} : { expiresAtMs: expiresAtUs / 1000 }
   const info: KeyInfo = { name, role, ...limits, ...expires }
-  checkExpiry(info, caller)
+  checkCaller(info, caller)
   return { ...info, key: await control.create(info) }
 }
 
-function checkExpiry({ expiresAtMs = Number.POSITIVE_INFINITY }: KeyInfo, caller: ApiKey | undefined): void {
+function checkCaller({ expiresAtMs = Number.POSITIVE_INFINITY }: KeyInfo, caller: ApiKey | undefined): void {
+  if (caller?.quotas !== undefined) {
+    throw new DatabaseError('permission_denied', `the key ${caller.name} has quotas: it may create no keys`)
+  }
   if (caller?.expiresAtMs === undefined || expiresAtMs <= caller.expiresAtMs) return
   const until = new Date(caller.expiresAtMs).toISOString()
   throw new DatabaseError(

@@ -139,12 +139,12 @@ function noteAudit(
   error?: Reason,
 ): void {
   const { role, concerns } = operations[operation]
-  const isNamed = call.collection !== undefined || concerns === 'points'
-  const ofPoints = context === undefined ? call.collection : collectionNameOf(context, call)
+  const ofPoints = (): string =>
+    context === undefined ? (call.collection ?? defaultCollection) : collectionNameOf(context, call)
   audit.note({
     key: call.key?.name,
     operation,
-    collection: concerns === 'collections' ? name : isNamed ? ofPoints : undefined,
+    collection: concerns === 'collections' ? name : concerns === 'points' ? ofPoints() : undefined,
     // Otherwise it is any text: perhaps a key that was sent in place of its name.
     target: concerns === 'collections' || error !== undefined ? undefined : name,
     error,

@@ -135,7 +135,7 @@ export interface WordQuery {
   readonly shared?: object | undefined
   /** Scores have the statistics of the points that match, in place of those of all points. */
   readonly population?: Filter | undefined
-  /** Of the points of all nodes. The answer is then what this node finds: see `legsOf` in src/search/word-legs.ts. */
+  /** What was counted for that, or on all nodes, if it is no longer what this node would count. */
   readonly statistics?: WordStatistics | undefined
 }
 

@@ -122,9 +122,13 @@ export class ClusterDatabase implements Database {
     if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
     return await this.#growing(
-      () => this.#collection.addedBy(points, identity),
+      () => this.addedBy(points, identity),
       () => this.#write(request, signal, isDrawn ? idSeed[0] : undefined),
     )
+  }
+
+  addedBy(...args: Parameters<Collection['addedBy']>): number {
+    return this.#collection.addedBy(...args)
   }
 
   /** Runs a change that adds points. What other nodes are storing now is not counted. */
@@ -196,7 +200,8 @@ export class ClusterDatabase implements Database {
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
     const each = { kind: 'each', ids, filter, change } as const
-    const changed = await this.#writes.write(each, { collection, partition: undefined, signal })
+    const write = () => this.#writes.write(each, { collection, partition: undefined, signal })
+    const changed = change === 'delete' ? await write() : await this.#growing(() => 0, write)
     return { changed: [...changed.values()].reduce((sum, count) => sum + count, 0), more }
   }
 

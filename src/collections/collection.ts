@@ -288,10 +288,11 @@ export class Collection implements Database, AsyncDisposable {
     )
   }
 
-  /** How many points an insert adds: none if it is repeated. */
+  /** How many points an insert adds: none if it is repeated, and none under an id that is here. */
   addedBy(points: readonly NewPoint[], identity: InsertOptions['identity']): number {
-    const isRepeated = identity !== undefined && this.#store.keyedRequest(identity.keyHash) !== undefined
-    return isRepeated ? 0 : points.length
+    if (identity !== undefined && this.#store.keyedRequest(identity.keyHash) !== undefined) return 0
+    const isHere = (id: string): boolean => this.livePoints.table.find(id) !== -1
+    return points.reduce((added, { id }) => added + Number(id === undefined || !isHere(id)), 0)
   }
 
   /**
@@ -307,8 +308,10 @@ export class Collection implements Database, AsyncDisposable {
   ): Promise<Result> {
     const meter = this.#meter?.()
     if (meter === undefined) return await change()
-    const more = await added()
-    return await meter.growing(more, { points: await points(), bytes: this.claimedBytes }, change)
+    // Counting can take questions to other nodes.
+    const more = meter.quotas.points === undefined ? 0 : await added()
+    const held = more === 0 ? 0 : await points()
+    return await meter.growing(more, { points: held, bytes: this.claimedBytes }, change)
   }
 
   put(
@@ -337,7 +340,8 @@ export class Collection implements Database, AsyncDisposable {
     request: ChangeByFilter,
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }> {
-    return this.#ownWrites.submit({ kind: 'filter', ...request }, { signal })
+    const change = () => this.#ownWrites.submit({ kind: 'filter', ...request }, { signal })
+    return request.change === 'delete' || request.dryRun ? change() : this.growing(() => 0, change)
   }
 
   /** The path of changes on a node without a cluster. */
@@ -516,13 +520,19 @@ export class Collection implements Database, AsyncDisposable {
    */
   async wordLegs(query: SearchQuery, without: string | undefined, signal?: AbortSignal): Promise<NodeLegs> {
     return await this.#reads.run(async () => {
-      await this.livePoints.expirations.hideDue()
       const { filter, keyFilter } = query
-      const { restriction } = this.replica
-      const [asked] = restrictedTo(restriction, [query]) as [SearchQuery]
-      if (restriction === undefined) return await this.#search.legs(query, without, signal)
-      const whole = filter === keyFilter ? asked.filter : within(restriction, keyFilter)
-      return await this.#search.legs({ ...asked, keyFilter: whole }, without, signal)
+      for (let attempt = 1; ; attempt += 1) {
+        await this.livePoints.expirations.hideDue()
+        const { restriction, arrivals } = this.replica
+        const [asked] = restrictedTo(restriction, [query]) as [SearchQuery]
+        const whole =
+          restriction === undefined || filter === keyFilter ? asked.filter : within(restriction, keyFilter)
+        const own = restriction === undefined ? query : { ...asked, keyFilter: whole }
+        const legs = await this.#search.legs(own, without, signal)
+        // As in a search: see there.
+        const isForeign = restriction === undefined && this.replica.arrivals !== arrivals
+        if (attempt === searchesMax || !(isForeign || this.livePoints.expirations.isDue)) return legs
+      }
     })
   }
 

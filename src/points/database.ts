@@ -134,6 +134,8 @@ export interface Database {
    *   naming the item, for an id that exists
    */
   insert(points: readonly NewPoint[], options?: InsertOptions): Promise<Inserted>
+  /** How many points an insert would add, for quotas; absent: all. */
+  addedBy?(points: readonly NewPoint[], identity: RequestIdentity | undefined): number
   /** Removes the point; returns false when no point has this id. `id` is a lower-case UUID. */
   remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean>
   /**

@@ -134,8 +134,15 @@ export interface SearchedWords {
   scores(words: WordQuery, slots: Uint32Array): Float64Array
   /** Called after each search. */
   searched(seconds: number): void
-  /** Returns a function that finds the words of a text in a point's texts, in steps. */
-  highlighter(text: string): (payload: Payload) => Generator<void, readonly Highlight[]>
+  /**
+   * Returns a function that finds the words of a text in a point's texts, in steps.
+   *
+   * @param languages the number of points by language, in place of those of all
+   */
+  highlighter(
+    text: string,
+    languages?: readonly number[],
+  ): (payload: Payload) => Generator<void, readonly Highlight[]>
   /** Returns the terms of a text, each with its weight. @param languages the number of points by language */
   wanted(text: string, languages?: readonly number[]): WordStatistics['wanted']
   /** Counts the points of a bitmap. @param key names what it is of: the same key, the same points */

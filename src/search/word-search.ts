@@ -146,10 +146,15 @@ export class WordSearch {
   /** Counts the words of the points that match. */
   async counts(terms: readonly string[], filter: Filter): Promise<WordCounts> {
     const { attributes, words } = this.#points
-    const slots = await inTurns(attributes.matching(filter))
-    // A change of any point can be one of what matches.
-    const key = `${await inTurns(filterKey(filter))} ${slots.position ?? attributes.journal.position}`
-    return await inTurns(words!.countsWithin(terms, key, slots))
+    const named = await inTurns(filterKey(filter))
+    return await inTurns(
+      (function* () {
+        const slots = yield* attributes.matching(filter)
+        // A change of any point can be one of what matches.
+        const key = `${named} ${slots.position ?? attributes.journal.position}`
+        return yield* words!.countsWithin(terms, key, slots)
+      })(),
+    )
   }
 
   /**
@@ -400,7 +405,10 @@ export class WordSearch {
     const results = answers.results()
     if (include === undefined) return results
     const [details = []] = results.details
-    const find = include.highlight === true ? this.#points.words!.highlighter(words!.text) : undefined
+    const find =
+      include.highlight === true
+        ? this.#points.words!.highlighter(words!.text, words!.statistics?.languages)
+        : undefined
     const shown: HitDetails[] = []
     for (const [rank, each] of details.entries()) {
       const { payload } = each

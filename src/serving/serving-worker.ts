@@ -17,6 +17,8 @@ import { engineThread, type ThreadSetup } from './thread-setup.ts'
 const port = parentPort!
 const { config, settings, thread, bodies, reads, state }: ThreadSetup = workerData
 let transports: ThreadTransports | undefined
+/** Keys that have changed while the ports were being opened. */
+let newKeys: ServiceKeys | undefined
 
 /** Counts the calls of this thread; the engine's thread adds up those of all threads. */
 class ThreadMetrics extends ServiceMetrics {
@@ -43,7 +45,10 @@ const line: Line = new Line({
   answers: {
     start,
     figures: () => metrics.figures(),
-    setKeys: (next: ServiceKeys) => transports?.setKeys(next),
+    setKeys(next: ServiceKeys) {
+      newKeys = next
+      transports?.setKeys(next)
+    },
     setServing: (isServing: boolean) => transports?.setServing(isServing),
     connections: () => transports?.connections ?? 0,
     askToReconnect: () => transports?.askToReconnect(),
@@ -84,5 +89,6 @@ async function start(ports: Ports, keys: ServiceKeys): Promise<Ports> {
     reusePort: true,
     thread,
   })
+  if (newKeys !== undefined) transports.setKeys(newKeys)
   return transports.ports
 }

@@ -6,26 +6,21 @@ import type { Part } from './part.ts'
 export class CountedParts {
   readonly #byPart = new WeakMap<Part, Map<string, CountedDocuments>>()
 
-  /** What has been counted of a set of slots; undefined for nothing. */
-  of(part: Part, key: string): CountedDocuments | undefined {
-    return this.#byPart.get(part)?.get(key)
-  }
-
-  /** Counts for one step: see `WordIndex.countWithin`. */
-  step(part: Part, key: string, isCounted: (slot: number) => boolean, terms: readonly string[]): void {
+  /** Returns what has been counted of a set of slots. Who counts keeps it: others can displace it here. */
+  take(part: Part, key: string): CountedDocuments {
     const byKey = this.#byPart.get(part) ?? new Map<string, CountedDocuments>()
     this.#byPart.set(part, byKey)
     const counted = byKey.get(key) ?? new CountedDocuments(part)
     byKey.delete(key)
     byKey.set(key, counted)
     if (byKey.size > setsMax) byKey.delete(byKey.keys().next().value!)
-    counted.step(isCounted, terms)
+    return counted
   }
 }
 
 /**
- * What statistics count of a part's documents in some slots, as a node of a cluster needs it: nodes have points in
- * common, and each point shall count once. Everything is counted when it is first asked for. Documents that are removed
+ * What statistics count of a part's documents in some slots: those of the partitions that a node of a cluster answers
+ * for, since nodes have points in common, or those that match a filter. Everything is counted when it is first asked for. Documents that are removed
  * later are subtracted, as far as they had been counted.
  */
 export class CountedDocuments {
@@ -34,8 +29,12 @@ export class CountedDocuments {
   readonly #within: Uint32Array
   /** Documents below have been looked at. */
   #looked = 0
+  /** How many documents had been removed when the counting began. */
+  readonly #removedBefore: number
   /** How many of the removed documents are subtracted from the sizes. */
   #seen: number
+  /** The counting of a term that is under way. */
+  #counting: Generator<void, void> | undefined
   #documents = 0
   readonly #lengths: number[]
   readonly #languages = new Map<number, number>()
@@ -45,7 +44,8 @@ export class CountedDocuments {
   constructor(part: Part) {
     this.#part = part
     this.#within = new Uint32Array(Math.ceil(part.documents / 32))
-    this.#seen = part.removed.length
+    this.#removedBefore = part.removed.length
+    this.#seen = this.#removedBefore
     this.#lengths = part.lengths.map(() => 0)
   }
 
@@ -67,7 +67,9 @@ export class CountedDocuments {
     const { documents, slots, lengths, languages } = this.#part
     if (this.#looked === documents) {
       const entry = this.#uncounted(terms)
-      if (entry !== undefined) this.#count(entry)
+      if (entry === undefined) return
+      this.#counting ??= this.#count(entry)
+      if (this.#counting.next().done === true) this.#counting = undefined
       return
     }
     const end = Math.min(documents, this.#looked + documentsPerStep)
@@ -86,15 +88,18 @@ export class CountedDocuments {
     return ((this.#within[document >> 5]! >>> (document & 31)) & 1) === 1
   }
 
-  #count(entry: TermEntry): void {
+  /** Counts a term, also in documents that have been removed since they were looked at: `countsOf` subtracts them. */
+  *#count(entry: TermEntry): Generator<void, void> {
     const postings = this.#part.reader()
-    postings.read(entry.list, entry.documents)
-    const counts = { seen: this.#part.removed.length, documents: 0, occurrences: 0 }
-    for (let index = 0; index < entry.documents; index += 1) {
-      const document = postings.documents[index]!
-      if (!this.#isWithin(document) || !this.#part.isLive(document)) continue
-      counts.documents += 1
-      counts.occurrences += this.#part.total(postings.codes[index]!)
+    const counts = { seen: this.#removedBefore, documents: 0, occurrences: 0 }
+    let index = 0
+    for (const end of postings.readInSteps(entry.list, entry.documents)) {
+      for (; index < end; index += 1) {
+        if (!this.#isWithin(postings.documents[index]!)) continue
+        counts.documents += 1
+        counts.occurrences += this.#part.total(postings.codes[index]!)
+      }
+      yield
     }
     if (this.#terms.size >= termsMax) this.#terms.clear()
     this.#terms.set(entry.list, counts)
@@ -172,7 +177,7 @@ export function countedWithin(
   return { ...sizes, terms: ofTerms }
 }
 
-/** Sets of slots that are remembered, each with a bit for each document of a part: more than are counted at once. */
+/** Sets of slots that are remembered, each with a bit for each document of a part. */
 const setsMax = 32
 /** Takes about a millisecond. */
 const documentsPerStep = 32_768

@@ -106,7 +106,7 @@ function numberDocuments(sources: readonly Source[]): number {
     // Parts of successive points have long runs.
     const { part, numbers } = sources[from]!
     let document = next[from]!
-    for (; document < part.documents && part.sequences[document]! < second; document += 1) {
+    for (; document < part.documents && part.sequences[document]! <= second; document += 1) {
       if (!part.isLive(document)) continue
       numbers[document] = number
       number += 1

@@ -94,6 +94,9 @@ export class PostingsWriter {
   }
 }
 
+/** A whole number of blocks, which takes about a millisecond. */
+const postingsPerStep = 256 * BLOCK
+
 /** The number of documents between a posting and the one before. */
 function gapBefore(documents: Uint32Array, index: number): number {
   return index === 0 ? documents[0]! : documents[index]! - documents[index - 1]! - 1
@@ -111,15 +114,20 @@ export class PostingsReader {
 
   /** Reads the list of `count` postings at an offset into `documents` and `codes`. */
   read(offset: number, count: number): void {
+    for (const _ of this.readInSteps(offset, count, count));
+  }
+
+  /** Like `read`, in steps. Yields how many postings there are after each. */
+  *readInSteps(offset: number, count: number, perStep: number = postingsPerStep): Generator<number, void> {
     if (count > this.documents.length) {
       this.documents = new Uint32Array(2 * count)
       this.codes = new Uint32Array(2 * count)
     }
     const blocks = Math.floor(count / BLOCK)
-    let tail = offset
-    if (blocks > 0) {
-      let data = offset + 4 + blocks * BLOCK_HEADER_BYTES
-      for (let block = 0; block < blocks; block += 1) {
+    let data = blocks === 0 ? offset : offset + 4 + blocks * BLOCK_HEADER_BYTES
+    for (let start = 0; start < count; ) {
+      const end = Math.min(count, start + Math.max(BLOCK, perStep))
+      for (let block = start / BLOCK; block < Math.floor(end / BLOCK); block += 1) {
         const header = offset + 4 + block * BLOCK_HEADER_BYTES
         const docBits = this.#bytes[header + HEADER_DOC_BITS]!
         const codeBits = this.#bytes[header + HEADER_CODE_BITS]!
@@ -127,10 +135,12 @@ export class PostingsReader {
         this.#unpack(data + 16 * docBits, codeBits, this.codes, block * BLOCK)
         data += 16 * (docBits + codeBits)
       }
-      tail = data
+      if (end === count && blocks * BLOCK < count) this.#readTail(data, blocks * BLOCK, count)
+      for (let index = Math.max(1, start); index < end; index += 1)
+        this.documents[index]! += this.documents[index - 1]! + 1
+      start = end
+      yield end
     }
-    if (blocks * BLOCK < count) this.#readTail(tail, blocks * BLOCK, count)
-    for (let index = 1; index < count; index += 1) this.documents[index]! += this.documents[index - 1]! + 1
   }
 
   #unpack(data: number, bits: number, out: Uint32Array, from: number): void {

@@ -11,6 +11,9 @@ import type { PartHits } from './word-searcher.ts'
 
 const seed = 20_261_128
 
+/** Its words are counted in several steps. */
+const manyPoints = 40_000
+
 /** Random texts and operations, the same on an index and on the reference. */
 class Pair {
   readonly index: WordIndex
@@ -97,6 +100,33 @@ function slotsOf({ words, count }: SlotBitmap): number[] {
 }
 
 describe('the index of words', () => {
+  it('counts some of the points in steps, between which points are removed', () => {
+    const index = new WordIndex({ language: 'none', weights: [1] })
+    for (let slot = 0; slot < manyPoints; slot += 1) index.put(slot, slot + 1, [[`all n${slot % 3}`]])
+    const isEven = (slot: number): boolean => slot % 2 === 0
+    const counting = index.countWithin(['all', 'n1', 'nowhere'], 'even', isEven)
+    const gone = new Set<number>()
+    let counted = counting.next()
+    for (let steps = 0; counted.done !== true; steps += 1, counted = counting.next()) {
+      assert.ok(steps < 1000)
+      // Some have been looked at already, some not.
+      for (const slot of [steps * 10, manyPoints - 1 - steps * 10]) gone.add(slot)
+      for (const slot of gone) index.remove(slot)
+    }
+    const live = Array.from({ length: manyPoints }, (_, slot) => slot).filter(
+      (slot) => isEven(slot) && !gone.has(slot),
+    )
+    assert.ok(gone.size > 6)
+    const having = live.filter((slot) => slot % 3 === 1).length
+    assert.equal(counted.value.documents, live.length)
+    assert.deepEqual(counted.value.lengths, [2 * live.length])
+    assert.deepEqual(counted.value.terms, [
+      { documents: live.length, occurrences: live.length },
+      { documents: having, occurrences: having },
+      { documents: 0, occurrences: 0 },
+    ])
+  })
+
   it(`finds what a brute force finds, while points come, change and go, seed ${seed}`, () => {
     const random = seededRandom(seed)
     for (const [weights, vocabulary, wordsMax, slots, k1, b] of [

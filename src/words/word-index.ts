@@ -1,3 +1,4 @@
+import { DatabaseError } from '../base/errors.ts'
 import type { WordCounts, WordStatistics } from '../base/point.ts'
 import { atOnce } from '../base/turns.ts'
 import { Analyzer, type LanguageChoice, noLanguage } from './analyzer.ts'
@@ -13,7 +14,7 @@ import {
   type TermStatistics,
   termWeight,
 } from './bm25.ts'
-import { CountedParts, countedWithin } from './counted-documents.ts'
+import { type CountedDocuments, CountedParts, countedWithin } from './counted-documents.ts'
 import type { TermEntry } from './dictionary.ts'
 import { mergeParts } from './merge-parts.ts'
 import { Part, type PartAddresses } from './part.ts'
@@ -500,18 +501,24 @@ export class WordIndex {
     key: string,
     isCounted: (slot: number) => boolean,
   ): Generator<void, WordCounts> {
+    const counted = new Map<Part, CountedDocuments>()
+    const of = (part: Part): CountedDocuments => {
+      const known = counted.get(part) ?? this.#counted.take(part, key)
+      counted.set(part, known)
+      return known
+    }
     for (;;) {
       this.freeze()
       // Parts are looked up anew in each step: they can have been merged, and freed, since the last one.
-      const part = this.#parts.find((each) => !this.#counted.of(each, key)?.isComplete(terms))
+      const part = this.#parts.find((each) => !of(each).isComplete(terms))
       if (part === undefined) break
-      this.#counted.step(part, key, isCounted, terms)
+      of(part).step(isCounted, terms)
       yield
     }
     const find = (part: Part) => (entry: TermEntry, documents: Uint32Array) =>
       this.#codes(part, entry, documents)
     return countedWithin(
-      this.#parts.map((part) => ({ counted: this.#counted.of(part, key)!, find: find(part) })),
+      this.#parts.map((part) => ({ counted: of(part), find: find(part) })),
       terms,
       { paths: this.parameters.weights.length, languages: this.#languages.length },
     )
@@ -520,6 +527,9 @@ export class WordIndex {
   /** Returns what to compute in each part. Pending documents become a part first. */
   plan(text: string, weights?: readonly number[], statistics?: WordStatistics): WordPlan {
     this.freeze()
+    if (statistics !== undefined && statistics.lengths.length !== this.parameters.weights.length) {
+      throw new DatabaseError('not_ready', 'the words of this collection were declared anew: try again')
+    }
     const words = statistics?.wanted ?? this.wanted(text)
     const sizes = statistics ?? this.statistics
     const found = words.flatMap(([term, inQuery], index) => {

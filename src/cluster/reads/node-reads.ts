@@ -143,16 +143,21 @@ export class NodeReads {
 
   /** Counts the words of the given partitions. */
   async wordCounts({ terms, filter, declared }: TermsAsked, _call: ReadCall): Promise<WordCounts> {
-    await this.#moveClock()
-    checkDeclared(this.#collection.livePoints.words.index().settings, declared)
+    await this.#checkWords(declared)
     return this.#whole(await this.#collection.wordCounts(terms, this.#partitions, filter))
   }
 
   /** Searches all points that the node holds, as `search` does. */
   async wordLegs({ query, without, declared }: LegsAsked, { signal }: ReadCall): Promise<NodeLegs> {
-    await this.#moveClock()
-    checkDeclared(this.#collection.livePoints.words.index().settings, declared)
+    await this.#checkWords(declared)
     return this.#whole(await this.#collection.wordLegs(query, without, signal))
+  }
+
+  async #checkWords(declared: string): Promise<void> {
+    await this.#moveClock()
+    const { words } = this.#collection.livePoints
+    await words.ready()
+    checkDeclared(words.index().settings, declared)
   }
 
   /** Returns an answer, unless a partition was dropped while it was made. */

@@ -84,8 +84,10 @@ export class ScatteredWords {
     const { cursor, keyFilter, filter, limit } = query
     const owner = keyFilter === undefined ? '' : await inTurns(filterKey(keyFilter))
     if (cursor !== undefined && cursor !== '') return await this.#page(query, pages.find(cursor, owner), call)
-    const statistics = await this.#statistics(query.words!, call)
-    const candidates = await this.#ranked(query, statistics, call)
+    // Words that are declared anew meanwhile have other statistics: then the nodes refuse.
+    const declared = this.#declared
+    const statistics = await this.#statistics(query.words!, declared, call)
+    const candidates = await this.#ranked(query, statistics, declared, call)
     if (cursor !== undefined) {
       const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), ({ id }, target, at) =>
         target.set(idToBytes(id), at),
@@ -99,10 +101,17 @@ export class ScatteredWords {
     return answerOf(query, shown, details)
   }
 
+  get #declared(): string {
+    return JSON.stringify(this.#local.livePoints.words.index().settings)
+  }
+
   /** Returns the statistics of all points, or of those that a query wants counted, unless these have no words. */
-  async #statistics({ text, population }: WordQuery, call: ReadCall): Promise<WordStatistics> {
+  async #statistics(
+    { text, population }: WordQuery,
+    declared: string,
+    call: ReadCall,
+  ): Promise<WordStatistics> {
     const { words } = this.#local.livePoints
-    const declared = JSON.stringify(words.index().settings)
     const statisticsAmong = (filter: Filter | undefined): Promise<WordStatistics> =>
       statisticsOf(words, text, async (terms) => {
         const counted = await this.#reads.gatherAll('words', call, (each, part) =>
@@ -125,10 +134,9 @@ export class ScatteredWords {
   async #ranked(
     query: SearchQuery,
     statistics: WordStatistics,
+    declared: string,
     call: ReadCall,
   ): Promise<readonly (Candidate & Scored)[]> {
-    const { settings } = this.#local.livePoints.words.index()
-    const declared = JSON.stringify(settings)
     const own = typeof query.vector === 'string' ? query.vector : undefined
     const [near] = await this.#reads.withVectors([query], call)
     const size = legSizeOf(query)
@@ -165,7 +173,7 @@ export class ScatteredWords {
     }
     const { languages } =
       query.include?.highlight === true
-        ? await this.#statistics(query.words!, call)
+        ? await this.#statistics(query.words!, this.#declared, call)
         : { languages: undefined }
     const { shown, details, looked } = await this.#read(query, query.keyFilter, candidates, languages, call)
     const at = offset + looked

@@ -27,6 +27,7 @@ import { type GrpcOperationName, type OperationTypes, operations } from '../../a
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { ApiKey, Keyring, RefusedKeys } from '../../base/api-key.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
+import { defaultCollection } from '../../base/collection.ts'
 import {
   DatabaseError,
   type Reason,
@@ -369,7 +370,16 @@ function auditRefusal(
   const error = reasonIn(metadata?.get(reasonHeader)[0]?.toString()) ?? reasonOfCode(code)
   if (operation === undefined && error !== 'unauthenticated') return
   const role = operation === undefined ? 'read' : operations[operation].role
-  audit.note({ ...caller, operation: operation ?? unknownOperation, error, transport: 'grpc', role })
+  const isOfPoints = operation !== undefined && operations[operation].concerns === 'points'
+  const collection = caller.collection ?? (isOfPoints ? defaultCollection : undefined)
+  audit.note({
+    ...caller,
+    collection,
+    operation: operation ?? unknownOperation,
+    error,
+    transport: 'grpc',
+    role,
+  })
 }
 
 /** The first reason with this code, for a status that names none. */

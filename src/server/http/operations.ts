@@ -10,6 +10,7 @@ import {
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { Role } from '../../base/api-key.ts'
 import type { ByteHold } from '../../base/budgets.ts'
+import { defaultCollection } from '../../base/collection.ts'
 import { DatabaseError, type Reason } from '../../base/errors.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
 import { type JsonAnswer, leavingOf, sendStream } from './answers.ts'
@@ -75,7 +76,7 @@ async function answer<Name extends OperationName>(
   let json: JsonAnswer | undefined
   request.isAudited = true
   try {
-    json = await runOperation(runner, name, codec, callOf(request, reply, parts, room))
+    json = await runOperation(runner, name, codec, callOf(request, reply, request.params as PathParts, room))
   } catch (error) {
     // What was read for the answer is dropped, however long its client takes to read the refusal.
     room.release()
@@ -100,13 +101,14 @@ export function auditRefusal(
   if (audit === undefined || isAudited) return
   // Whoever has a right to call may ask for pages that do not exist.
   if (operation === undefined && error !== 'unauthenticated' && error !== 'permission_denied') return
-  const { name, collection = name } = (params ?? {}) as PathParts
+  const { concerns } = operation === undefined ? {} : operations[operation]
+  const { name, collection = concerns === 'points' ? defaultCollection : name } = (params ?? {}) as PathParts
   const page = routeOptions.url === undefined ? unknownOperation : `${method} ${routeOptions.url}`
   audit.note({
     key: apiKey?.name,
     operation: operation ?? page,
-    collection:
-      operation !== undefined && operations[operation].concerns === 'cluster' ? undefined : collection,
+    // Elsewhere, the name is not that of a collection.
+    collection: concerns === 'points' || concerns === 'collections' ? collection : undefined,
     error,
     transport: 'http',
     address: ip,

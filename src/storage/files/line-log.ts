@@ -133,7 +133,9 @@ export class LineLog {
         const block = Buffer.alloc(end - start)
         const { bytesRead } = await file.read(block, 0, block.length, start)
         const bytes = Buffer.concat([block.subarray(0, bytesRead), rest])
-        const first = start === 0 ? 0 : bytes.indexOf(newline) + 1
+        const firstEnd = start === 0 ? -1 : bytes.indexOf(newline)
+        // Of a line that is longer than a block, more blocks are read.
+        const first = start > 0 && firstEnd === -1 ? bytes.length : firstEnd + 1
         rest = bytes.subarray(0, first)
         yield linesIn(bytes, first).map(({ text, at }) => ({
           text,
