@@ -202,16 +202,19 @@ function budgetOf(file: string): number {
 
 /**
  * How many times as long as usual everything takes, at least 1: the median over the files whose budget is what they cost.
- * Where all files take longer, the machine is slow, and none of them has become more expensive.
+ * Where all files take longer, the machine is slow, and none of them has become more expensive. Beyond `slowestMax`, that
+ * is no longer believed.
  */
 function slownessOf(results: readonly FileResult[]): number {
   const shares = results
     .flatMap(({ file, processor }) => (file in budgets ? [processor / budgets[file]!] : []))
     .sort((one, other) => one - other)
-  return shares.length < sharesMin ? 1 : Math.max(1, shares[Math.floor(shares.length / 2)]!)
+  if (shares.length < sharesMin) return 1
+  return Math.min(slowestMax, Math.max(1, shares[Math.floor(shares.length / 2)]!))
 }
 
 const sharesMin = 5
+const slowestMax = 2.5
 
 /** Whether a file has a process of its own. */
 function isAlone(file: string): boolean {

@@ -48,7 +48,7 @@ export function refusalOf(
 ): DatabaseError | undefined {
   if (key === undefined) return undefined
   if (roles.indexOf(key.role) < roles.indexOf(role)) {
-    const may = key.role === 'read' ? 'may only read' : 'may not change the cluster'
+    const may = key.role === 'read' ? 'may only read' : 'may only read and write points and collections'
     return denied(key, `${may}: ${what} needs one with the role ${role}`)
   }
   if (key.filter !== undefined && within !== 'filter') {

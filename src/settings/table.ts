@@ -83,7 +83,7 @@ class AccessSettings {
 
   readonly audit: Row<AuditLevel> = oneOf(auditLevels, {
     default: 'off',
-    doc: 'Which calls leave a line in the files of `DATA_DIR/audit`, who made it and whether it was allowed: `writes`: changes, snapshots, what admins do, and every call without the right to it; `all`: reads, too.',
+    doc: 'Which calls leave a line in the files of `DATA_DIR/audit`, who made it and whether it was allowed: `writes`: changes, snapshots, what only admins may do, and every call without the right to it; `all`: reads, too.',
   })
 
   readonly certsDir: Row<string | undefined> = text('directory', {
