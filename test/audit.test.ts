@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Audit, type AuditPlace } from '../src/api/audit.ts'
+import { Audit, type AuditPlace, type AuditRecord } from '../src/api/audit.ts'
 import { createHttpClient } from '../src/client/index.ts'
 import { LineLog } from '../src/storage/files/line-log.ts'
 import { assertEnded, run, temporaryDirectory } from './support/process.ts'
@@ -184,6 +184,34 @@ describe('a service without an audit', () => {
       await client.close()
     }
     assert.ok(!(await readdir(service.dataDir)).includes('audit'))
+  })
+})
+
+describe('the lines of a key that is refused', () => {
+  it('are some hundred, and the others are counted', async () => {
+    for (const error of ['permission_denied', 'overloaded'] as const) {
+      let text = ''
+      const write = async (lines: string): Promise<void> => {
+        text += lines
+      }
+      const audit = new Audit({ level: 'all', waitMs: 1, write })
+      const call = { operation: 'CountPoints', collection: 'docs', role: 'read', key: 'reader' } as const
+      for (let at = 0; at < 500; at += 1)
+        audit.note({ ...call, transport: 'http', address: undefined, error })
+      await audit.close()
+      const records = text
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as AuditRecord)
+      assert.equal(
+        records.reduce((sum, { calls = 1 }) => sum + calls, 0),
+        500,
+      )
+      // The second can end meanwhile.
+      assert.ok(records.length > 100 && records.length < 300, `${records.length} lines`)
+      for (const { key, allowed, error: why } of records)
+        assert.deepEqual([key, allowed, why], ['reader', error === 'overloaded', error])
+    }
   })
 })
 

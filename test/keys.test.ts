@@ -127,7 +127,10 @@ describe('a file of keys', () => {
       })
     const refused = await drain(writeKey)
     assert.equal(refused.status, 403)
-    assert.match(await refused.text(), /the key importer may only read and write points and collections: .* the role admin/)
+    assert.match(
+      await refused.text(),
+      /the key importer may only read and write points and collections: .* the role admin/,
+    )
     assert.equal((await drain(adminKey)).status, 204)
   })
 

@@ -30,7 +30,7 @@ export interface AuditRecord {
   readonly transport?: Transport | undefined
   /** The caller's address. */
   readonly address?: string | undefined
-  /** For further calls of the same second without a valid key, which have no lines: how many there were. */
+  /** For further refused calls of the same second, which have no lines: how many there were. */
   readonly calls?: number | undefined
   /** Lines that could not be stored before this one. */
   readonly lost?: number | undefined
@@ -78,9 +78,9 @@ export class Audit {
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> | undefined
   #isFailing = false
-  /** The second in which calls without a valid key are counted, and how many there were of each transport. */
+  /** The second in which refused calls are counted, and those of each caller that has had some. */
   #second = 0
-  #strangers: Record<Transport, number> = { grpc: 0, http: 0 }
+  readonly #refused = new Map<string, RefusedCalls>()
 
   constructor(options: AuditOptions) {
     this.#options = options
@@ -100,7 +100,7 @@ export class Audit {
   note({ role, error, collection, address, ...call }: EndedCall): void {
     const allowed = error === undefined || !refusals.has(error)
     if (allowed && role === 'read' && this.#options.level !== 'all') return
-    if (!allowed && call.key === undefined && !this.#isShown(call.transport)) {
+    if ((!allowed || error === 'overloaded') && !this.#isShown(call.transport, call.key, error!)) {
       this.#startTimer(1000)
       return
     }
@@ -119,34 +119,33 @@ export class Audit {
   }
 
   /**
-   * Counts a call without a valid key. Of each second, only the first ones get lines: otherwise somebody without a key
-   * could displace all other lines.
+   * Counts a refused call. Of each second, only the first ones get lines: they cost callers nothing, and could displace
+   * all other lines.
    */
-  #isShown(transport: Transport): boolean {
+  #isShown(transport: Transport, key: string | undefined, error: Reason): boolean {
     const second = Math.floor(Date.now() / 1000)
     if (second !== this.#second) {
-      this.#countStrangers()
+      this.#countRefused()
       this.#second = second
     }
-    this.#strangers[transport] += 1
-    return this.#strangers[transport] <= strangersShown
+    const caller = `${transport} ${key ?? ''}`
+    const refused = this.#refused.get(caller) ?? { transport, key, error, calls: 0 }
+    refused.calls += 1
+    this.#refused.set(caller, refused)
+    return refused.calls <= shownOf(refused)
   }
 
   /** Adds lines for the calls without lines of the last second. */
-  #countStrangers(): void {
-    for (const transport of ['grpc', 'http'] as const) {
-      const calls = this.#strangers[transport] - strangersShown
-      this.#strangers[transport] = 0
+  #countRefused(): void {
+    for (const refused of this.#refused.values()) {
+      const { transport, key, error } = refused
+      const calls = refused.calls - shownOf(refused)
       if (calls <= 0) continue
-      const record = {
-        operation: unknownOperation,
-        allowed: false,
-        error: 'unauthenticated',
-        transport,
-        calls,
-      } as const
+      const allowed = !refusals.has(error)
+      const record = { key, operation: unknownOperation, allowed, error, transport, calls }
       this.#addRecord(record, this.#second * 1000 + 999)
     }
+    this.#refused.clear()
   }
 
   /** Adds complete lines, for example of another thread. @param lost how many more that thread should have had */
@@ -180,7 +179,7 @@ export class Audit {
 
   /** Writes what there is. Returns how many characters could not be written. */
   async close(): Promise<number> {
-    this.#countStrangers()
+    this.#countRefused()
     await this.flush()
     clearTimeout(this.#timer)
     return this.#waitingLength
@@ -189,8 +188,8 @@ export class Audit {
   #write(): Promise<void> {
     this.#writing ??= this.#writeWaiting().finally(() => {
       this.#writing = undefined
-      const { grpc, http } = this.#strangers
-      if (this.#isFailing || Math.max(grpc, http) > strangersShown) this.#startTimer(1000)
+      const isCounting = [...this.#refused.values()].some((refused) => refused.calls > shownOf(refused))
+      if (this.#isFailing || isCounting) this.#startTimer(1000)
       else if (this.#waiting.length > 0) this.#startTimer(this.#options.waitMs)
     })
     return this.#writing
@@ -199,7 +198,7 @@ export class Audit {
   async #writeWaiting(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    if (this.#second < Math.floor(Date.now() / 1000)) this.#countStrangers()
+    if (this.#second < Math.floor(Date.now() / 1000)) this.#countRefused()
     const [lines, lost] = [this.#waiting.join(''), this.#untold]
     if (lines === '' && lost === 0) return
     this.#waiting = []
@@ -245,8 +244,18 @@ const refusals: ReadonlySet<Reason> = new Set(['unauthenticated', 'permission_de
 
 export const unknownOperation = 'Unknown'
 
-/** Calls without a valid key that have lines, of each second, transport and thread. */
-const strangersShown = 10
+/** The refused calls of a caller in a second. Keys that are not valid are one caller. */
+interface RefusedCalls extends Pick<EndedCall, 'transport' | 'key'> {
+  /** Of the first one. */
+  readonly error: Reason
+  calls: number
+}
+
+/** How many refused calls of a caller have lines, of each second, transport and thread. */
+function shownOf({ key }: RefusedCalls): number {
+  return key === undefined ? 10 : 100
+}
+
 /** Characters of lines that wait. Some 20,000 lines: more than a disk that works ever lets wait. */
 const waitingMax = 4 * 1024 * 1024
 /** Characters that are read for a page: it may be incomplete, or even empty, and have a cursor for the next one. */
