@@ -8,7 +8,7 @@ import {
   toDatabaseError,
 } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { filterText } from '../base/filter-key.ts'
+import { filterText } from '../base/filter-text.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import type { Meter } from '../base/quotas.ts'

@@ -1,5 +1,5 @@
 import { newApiKey, type Role } from '../base/api-key.ts'
-import { filterText } from '../base/filter-key.ts'
+import { filterText } from '../base/filter-text.ts'
 import { quotasJson } from '../base/quotas.ts'
 import { readConfig } from '../config.ts'
 import { addKey, limitsText, readKeysFile, removeKey } from '../service/keys-file.ts'

@@ -1,5 +1,5 @@
 import type { Reason } from '../base/errors.ts'
-import { filterText } from '../base/filter-key.ts'
+import { filterText } from '../base/filter-text.ts'
 import { conflictRules, contentTypes, distanceMetrics, onErrorRules } from '../base/point.ts'
 import type { EvaluatedPoints, Evaluation, MeasuredSetting, Relevance } from '../base/relevance.ts'
 import { atOnce } from '../base/turns.ts'

@@ -3,7 +3,7 @@ import { type ApiKey, hashOfKey, type KeyInfo, newApiKey, type ServiceKeys } fro
 import { shownText } from '../base/attribute-checks.ts'
 import { DateTime, formatDateTime } from '../base/attributes.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
-import { filterText } from '../base/filter-key.ts'
+import { filterText } from '../base/filter-text.ts'
 import type { Logger } from '../base/log.ts'
 import type { Meters } from '../base/quotas.ts'
 import { type Config, isHttpOpen } from '../config.ts'
