@@ -121,32 +121,18 @@ export function contextOn(
   databaseOf: () => Database,
   position?: number,
 ): ApiContext {
-  const {
-    limits,
-    embeddings,
-    reranker,
-    cluster,
-    clusterControl,
-    keys,
-    slowRequests,
-    audit,
-    settings,
-    elsewhere,
-  } = given
   // `database` is not for everyone, so the context cannot be copied as a whole. The type keeps this list complete.
   const everywhere: { [Name in keyof Required<Everywhere>]: Everywhere[Name] } = {
-    ...{
-      limits,
-      embeddings,
-      reranker,
-      cluster,
-      clusterControl,
-      keys,
-      slowRequests,
-      audit,
-      settings,
-      elsewhere,
-    },
+    limits: given.limits,
+    embeddings: given.embeddings,
+    reranker: given.reranker,
+    cluster: given.cluster,
+    clusterControl: given.clusterControl,
+    keys: given.keys,
+    slowRequests: given.slowRequests,
+    audit: given.audit,
+    settings: given.settings,
+    elsewhere: given.elsewhere,
   }
   return {
     ...everywhere,

@@ -150,11 +150,7 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
     encode: answers.facets,
   },
   ListCollections: {
-    decode(bytes) {
-      // A message without fields: all that it has is unknown, but must be well formed.
-      Encoded.of(messages.ListCollectionsRequestSchema, bytes).read()
-      return undefined
-    },
+    decode: withoutFields(messages.ListCollectionsRequestSchema),
     encode: answers.collections,
   },
   GetCollection: {
@@ -227,10 +223,7 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
     encode: answers.createdKey,
   },
   ListKeys: {
-    decode(bytes) {
-      Encoded.of(messages.ListKeysRequestSchema, bytes).read()
-      return undefined
-    },
+    decode: withoutFields(messages.ListKeysRequestSchema),
     encode: answers.keys,
   },
   RevokeKey: {
@@ -245,6 +238,14 @@ function inSteps<Schema extends DescMessage, Input>(
   read: (fields: Fields<MessageShape<Schema>>, bytes: Buffer) => Generator<undefined, Input, void>,
 ): (bytes: Buffer) => Input | Promise<Input> {
   return (bytes) => inTurns(read(Encoded.of(schema, bytes).read(), bytes))
+}
+
+/** Decodes a message without fields: all that it has is unknown, but must be well formed. */
+function withoutFields(schema: DescMessage): (bytes: Buffer) => undefined {
+  return (bytes) => {
+    Encoded.of(schema, bytes).read()
+    return undefined
+  }
 }
 
 /** The index of a message that is not an item of a batch. */
