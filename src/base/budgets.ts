@@ -386,7 +386,7 @@ export class BudgetShare {
 /** The share of the limit that a collection may hold while others hold some. */
 const shareWithOthers = 3 / 4
 
-/** Values by key, at most so many bytes: the least recently used ones are dropped first. */
+/** Values by key, at most so many bytes, or whatever else is counted: the least recently used ones are dropped first. */
 export class LruCache<Value> {
   readonly #maxBytes: number
   readonly #bytesOf: (value: Value) => number

@@ -496,8 +496,25 @@ export class Collection implements Database, AsyncDisposable {
     return this.#reads.run(() => this.#searchAll(queries, call))
   }
 
-  async #searchAll(queries: readonly SearchQuery[], call: ReadCall): Promise<SearchResults> {
-    const { signal } = call
+  #searchAll(queries: readonly SearchQuery[], call: ReadCall): Promise<SearchResults> {
+    return this.#findShown(
+      (restriction) => this.#search.search(restrictedTo(restriction, queries), call),
+      call.signal,
+      (results) => call.room?.add(-bytesOfDetails(results)),
+    )
+  }
+
+  /**
+   * Searches again if points that no read may show have been found.
+   *
+   * @param find is given which points the node may show
+   * @param drop called with what is not used
+   */
+  async #findShown<Found>(
+    find: (restriction: Replica['restriction']) => Promise<Found>,
+    signal: AbortSignal | undefined,
+    drop?: (found: Found) => void,
+  ): Promise<Found> {
     for (let attempt = 1; ; attempt += 1) {
       if (this.#refusal !== undefined) throw this.#refusal
       if (signal?.aborted) throw cancellation(signal)
@@ -505,12 +522,12 @@ export class Collection implements Database, AsyncDisposable {
       if (hiding !== undefined) await hiding
       const replica = this.#replica
       const [restriction, arrivals] = [replica?.restriction, replica?.arrivals]
-      const results = await this.#search.search(restrictedTo(restriction, queries), call)
+      const found = await find(restriction)
       // Points that no read may show have arrived meanwhile.
       const isForeign = restriction === undefined && replica?.arrivals !== arrivals
       // So many points have expired meanwhile that not all of them are hidden.
-      if (attempt === searchesMax || !(isForeign || this.livePoints.expirations.isDue)) return results
-      call.room?.add(-bytesOfDetails(results))
+      if (attempt === searchesMax || !(isForeign || this.livePoints.expirations.isDue)) return found
+      drop?.(found)
     }
   }
 
@@ -519,21 +536,15 @@ export class Collection implements Database, AsyncDisposable {
    * statistics of all nodes.
    */
   async wordLegs(query: SearchQuery, without: string | undefined, signal?: AbortSignal): Promise<NodeLegs> {
-    return await this.#reads.run(async () => {
-      const { filter, keyFilter } = query
-      for (let attempt = 1; ; attempt += 1) {
-        await this.livePoints.expirations.hideDue()
-        const { restriction, arrivals } = this.replica
+    const { filter, keyFilter } = query
+    return await this.#reads.run(() =>
+      this.#findShown(async (restriction) => {
+        if (restriction === undefined) return await this.#search.legs(query, without, signal)
         const [asked] = restrictedTo(restriction, [query]) as [SearchQuery]
-        const whole =
-          restriction === undefined || filter === keyFilter ? asked.filter : within(restriction, keyFilter)
-        const own = restriction === undefined ? query : { ...asked, keyFilter: whole }
-        const legs = await this.#search.legs(own, without, signal)
-        // As in a search: see there.
-        const isForeign = restriction === undefined && this.replica.arrivals !== arrivals
-        if (attempt === searchesMax || !(isForeign || this.livePoints.expirations.isDue)) return legs
-      }
-    })
+        const whole = filter === keyFilter ? asked.filter : within(restriction, keyFilter)
+        return await this.#search.legs({ ...asked, keyFilter: whole }, without, signal)
+      }, signal),
+    )
   }
 
   /**

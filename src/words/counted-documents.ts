@@ -1,27 +1,26 @@
+import { LruCache } from '../base/budgets.ts'
 import type { WordCounts } from '../base/point.ts'
 import type { TermEntry } from './dictionary.ts'
 import type { Part } from './part.ts'
 
 /** What has been counted of the parts of an index, by set of slots. */
 export class CountedParts {
-  readonly #byPart = new WeakMap<Part, Map<string, CountedDocuments>>()
+  readonly #byPart = new WeakMap<Part, LruCache<CountedDocuments>>()
 
   /** Returns what has been counted of a set of slots. Who counts keeps it: others can displace it here. */
   take(part: Part, key: string): CountedDocuments {
-    const byKey = this.#byPart.get(part) ?? new Map<string, CountedDocuments>()
+    const byKey = this.#byPart.get(part) ?? new LruCache<CountedDocuments>(setsMax, () => 1)
     this.#byPart.set(part, byKey)
     const counted = byKey.get(key) ?? new CountedDocuments(part)
-    byKey.delete(key)
     byKey.set(key, counted)
-    if (byKey.size > setsMax) byKey.delete(byKey.keys().next().value!)
     return counted
   }
 }
 
 /**
  * What statistics count of a part's documents in some slots: those of the partitions that a node of a cluster answers
- * for, since nodes have points in common, or those that match a filter. Everything is counted when it is first asked for. Documents that are removed
- * later are subtracted, as far as they had been counted.
+ * for, since nodes have points in common, or those that match a filter. Everything is counted when it is first asked
+ * for. Documents that are removed later are subtracted, as far as they had been counted.
  */
 export class CountedDocuments {
   readonly #part: Part
