@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
@@ -15,7 +15,7 @@ import type { Store } from '../src/storage/store.ts'
 import { clusteredSource } from './support/clusters.ts'
 import { FailingDisk } from './support/failing-disk.ts'
 import { insertIds } from './support/insert-ids.ts'
-import { temporaryDirectory } from './support/process.ts'
+import { openFiles, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { until } from './support/until.ts'
 
@@ -381,17 +381,4 @@ function reservedRegions(): number {
   return [...ranges].filter(([, from, to]) => {
     return Number.parseInt(to!, 16) - Number.parseInt(from!, 16) >= 256 * 1024 * 1024
   }).length
-}
-
-/** The files in a directory that this process has open. */
-function openFiles(directory: string): string[] {
-  return readdirSync('/proc/self/fd').flatMap((number) => {
-    try {
-      const path = readlinkSync(join('/proc/self/fd', number))
-      return path.startsWith(directory) ? [path] : []
-    } catch {
-      // The file was closed in the meantime, like the descriptor that lists the directory.
-      return []
-    }
-  })
 }

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
+import { collectGarbage } from '../src/base/runtime.ts'
 import { Collection } from '../src/collections/collection.ts'
 import { startService } from '../src/main.ts'
 import { CollectionSearch } from '../src/search/collection-search.ts'
 import { figureOf } from './support/metrics.ts'
-import { temporaryDirectory } from './support/process.ts'
+import { openFiles, temporaryDirectory } from './support/process.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
 import { RawHttp } from './support/raw-http.ts'
 import { apiKey, startServedBy, startTestService, type TestService } from './support/service.ts'
@@ -410,6 +412,45 @@ describe('a service on several threads', () => {
       CollectionSearch.prototype.search = search
     }
     assert.ok(elsewhere < answers / 2, `${elsewhere} of ${answers} searches ran on the thread of the engine`)
+  })
+
+  it('closes the file of a snapshot whose reader leaves', async () => {
+    await using service = await startServedBy(1)
+    const payload = { content_type: 'Text', content: '' }
+    const vector = new Array(16_384).fill(0)
+    const body = JSON.stringify({ vectors: Array.from({ length: 512 }, () => ({ vector, payload })) })
+    const headers = { 'content-type': 'application/json' }
+    assert.equal(
+      (await fetch(`${service.httpUrl}/points/batch`, { method: 'POST', headers, body })).status,
+      201,
+    )
+    const rows = (): number =>
+      openFiles(service.dataDir).filter((file) => file.endsWith('/vectors.rows')).length
+    const before = rows()
+    const leaving = new AbortController()
+    const { body: chunks } = await fetch(`${service.httpUrl}/snapshots`, {
+      method: 'POST',
+      signal: leaving.signal,
+    })
+    await chunks!.getReader().read()
+    await until(() => rows() > before)
+    // Then the buffers are full, and the service waits for the reader.
+    await pause(300)
+    const warnings: string[] = []
+    const note = ({ message }: Error): number => warnings.push(message)
+    process.on('warning', note)
+    leaving.abort()
+    await until(() => {
+      collectGarbage()
+      return rows() === before
+    })
+    // Node warns a moment after it has closed a file that nobody refers to.
+    await pause(50)
+    process.off('warning', note)
+    assert.deepEqual(
+      warnings.filter((message) => message.includes('garbage collection')),
+      [],
+    )
   })
 
   it('knows on every thread what was stored through another', async () => {

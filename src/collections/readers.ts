@@ -21,7 +21,8 @@ export class Readers implements Disposable {
   readonly #options: ReadersOptions
   readonly #names = new Int32Array(new SharedArrayBuffer(4))
   readonly #viewed = new Map<Collection, Viewed>()
-  readonly #timer: NodeJS.Timeout
+  /** Runs while there are such threads. */
+  #timer: NodeJS.Timeout | undefined
   /** Those of the threads that read records, with what to call when they no longer do. */
   readonly #ports = new Map<MessagePort, () => void>()
   #hasRecords = true
@@ -31,9 +32,6 @@ export class Readers implements Disposable {
 
   constructor(options: ReadersOptions) {
     this.#options = options
-    this.#timer = setInterval(() => {
-      for (const viewed of this.#viewed.values()) viewed.update()
-    }, updateMs).unref()
   }
 
   /**
@@ -50,6 +48,9 @@ export class Readers implements Disposable {
       else this.#ports.get(own)?.()
     })
     this.#ports.set(own, () => {})
+    this.#timer ??= setInterval(() => {
+      for (const viewed of this.#viewed.values()) viewed.update()
+    }, updateMs).unref()
     own.on('close', () => {
       this.#ports.get(own)!()
       this.#ports.delete(own)

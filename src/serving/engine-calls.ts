@@ -41,7 +41,7 @@ export class EngineCalls {
   readonly #state: SharedState
   readonly #snapshots = new Map<
     number,
-    { readonly snapshot: PointsSnapshot; readonly chunks: AsyncIterator<Buffer> }
+    { readonly snapshot: PointsSnapshot; readonly chunks: AsyncGenerator<Buffer> }
   >()
   #lastSnapshot = 0
 
@@ -132,7 +132,10 @@ export class EngineCalls {
   }
 
   #closeSnapshot(number: number): void {
-    this.#snapshots.get(number)?.snapshot.close()
+    const { snapshot, chunks } = this.#snapshots.get(number) ?? {}
     this.#snapshots.delete(number)
+    // A caller who has left reads no further: only this closes the file of rows.
+    void chunks?.return(undefined)
+    snapshot?.close()
   }
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, readlinkSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -170,4 +171,17 @@ export class ServerProcess implements AsyncDisposable {
 export async function temporaryDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await mkdtemp(join(tmpdir(), 'vicinal-test-'))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
+
+/** The files in a directory that this process has open. */
+export function openFiles(directory: string): string[] {
+  return readdirSync('/proc/self/fd').flatMap((number) => {
+    try {
+      const path = readlinkSync(join('/proc/self/fd', number))
+      return path.startsWith(directory) ? [path] : []
+    } catch {
+      // The file was closed in the meantime, like the descriptor that lists the directory.
+      return []
+    }
+  })
 }
