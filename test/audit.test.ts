@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Audit, type AuditPlace, type AuditRecord } from '../src/api/audit.ts'
+import { Audit, type AuditRecord } from '../src/api/audit.ts'
 import { createHttpClient } from '../src/client/index.ts'
 import { LineLog } from '../src/storage/files/line-log.ts'
 import { assertEnded, run, temporaryDirectory } from './support/process.ts'
@@ -225,12 +225,12 @@ describe('the files of the audit', () => {
     assert.deepEqual(await readdir(bounds.directory), ['00000008.jsonl', '00000009.jsonl', '00000010.jsonl'])
     assert.ok((await linesOf(bounds.directory)).length > 50)
     const numbers: number[] = []
-    let cut: AuditPlace | undefined
+    let cut: string | undefined
     const again = new LineLog(bounds)
     for await (const block of again.backwards()) {
-      for (const { text, place } of block) {
+      for (const { text, cursor } of block) {
         numbers.push(Number.parseInt(text, 10))
-        if (numbers.length === 10) cut = place
+        if (numbers.length === 10) cut = cursor
       }
     }
     assert.deepEqual(

@@ -44,12 +44,6 @@ export interface EndedCall extends Pick<AuditRecord, 'operation' | 'collection' 
   readonly address: string | undefined
 }
 
-/** Where a line begins. */
-export interface AuditPlace {
-  readonly file: number
-  readonly byte: number
-}
-
 interface AuditOptions {
   readonly level: AuditLevel
   /** How long lines are collected before they are written together. */
@@ -60,10 +54,10 @@ interface AuditOptions {
    * @param lost how many lines there should have been in addition
    */
   readonly write: (lines: string, lost: number) => Promise<void>
-  /** Reads what is stored, the newest first; absent where it is not. */
+  /** Reads what is stored before a cursor, the newest first; absent where it is not. */
   readonly read?: (
-    before: AuditPlace | undefined,
-  ) => AsyncIterable<readonly { readonly text: string; readonly place: AuditPlace }[]>
+    cursor: string | undefined,
+  ) => AsyncIterable<readonly { readonly text: string; readonly cursor: string }[]>
   /** Called when lines cannot be written, once until they can. */
   readonly onFault?: (error: unknown) => void
 }
@@ -217,13 +211,13 @@ export class Audit {
   }
 
   /** Returns a page of records, the newest first. */
-  async list({ limit, cursor, ...filter }: AuditQuery, signal: AbortSignal | undefined): Promise<AuditPage> {
+  async list({ limit, cursor: before, ...filter }: AuditQuery, signal?: AbortSignal): Promise<AuditPage> {
     await this.flush()
     const records: AuditRecord[] = []
     let scanned = 0
-    for await (const lines of this.#options.read?.(cursor) ?? []) {
+    for await (const lines of this.#options.read?.(before) ?? []) {
       if (signal?.aborted) throw cancellation(signal)
-      for (const { text, place } of lines) {
+      for (const { text, cursor } of lines) {
         scanned += text.length
         const record = recordIn(text)
         if (record === undefined) continue
@@ -232,7 +226,7 @@ export class Audit {
         if (us < (filter.sinceUs ?? 0) - disorderUs) return { records, nextCursor: undefined }
         if (isWanted(record, us, filter)) records.push(record)
         if (records.length < limit && scanned < scannedMax) continue
-        return { records, nextCursor: `${place.file}-${place.byte}` }
+        return { records, nextCursor: cursor }
       }
     }
     return { records, nextCursor: undefined }
@@ -300,7 +294,8 @@ export interface AuditQuery extends Pick<AuditRecord, 'key' | 'collection'> {
   /** Before this time. */
   readonly untilUs?: number | undefined
   readonly limit: number
-  readonly cursor?: AuditPlace | undefined
+  /** The `nextCursor` of the page before. */
+  readonly cursor?: string | undefined
 }
 
 export interface AuditPage {

@@ -3,7 +3,7 @@ import { assert, DatabaseError, invalid } from '../base/errors.ts'
 import { isUuid } from '../base/point.ts'
 import type { Quotas } from '../base/quotas.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
-import type { AuditPage, AuditPlace, AuditQuery } from './audit.ts'
+import type { AuditPage, AuditQuery } from './audit.ts'
 import {
   type ApiContext,
   type Call,
@@ -64,17 +64,15 @@ export async function getSettings({ settings = [] }: ApiContext): Promise<readon
   return settings
 }
 
-export interface ListAuditInput extends Omit<AuditQuery, 'limit' | 'cursor'> {
+export interface ListAuditInput extends Omit<AuditQuery, 'limit'> {
   /** The most records of a page, 1 to 1000; by default 100. */
   readonly limit?: number | undefined
-  /** The `nextCursor` of the page before. */
-  readonly cursor?: string | undefined
 }
 
 /** Lists what has been called, the newest first. */
 export async function listAudit(
   { audit }: ApiContext,
-  { limit = 100, cursor, ...filter }: ListAuditInput,
+  { limit = 100, ...filter }: ListAuditInput,
   { signal }: Call,
 ): Promise<AuditPage> {
   if (audit === undefined) {
@@ -83,19 +81,10 @@ export async function listAudit(
   if (!(Number.isInteger(limit) && limit >= 1 && limit <= limitMax)) {
     throw invalid(`limit is ${limit}, it must be a whole number from 1 to ${limitMax}`)
   }
-  return await audit.list(
-    { ...filter, limit, cursor: cursor === undefined ? undefined : placeIn(cursor) },
-    signal,
-  )
+  return await audit.list({ ...filter, limit }, signal)
 }
 
 const limitMax = 1000
-
-function placeIn(cursor: string): AuditPlace {
-  const [, file, byte] = /^(\d{1,12})-(\d{1,12})$/.exec(cursor) ?? []
-  if (file !== undefined) return { file: Number(file), byte: Number(byte) }
-  throw invalid(`cursor is ${JSON.stringify(cursor.slice(0, 100))}: it is the next_cursor of another page`)
-}
 
 export interface TakeSnapshotInput {
   /** The moment of an earlier snapshot, as `<database id>-<sequence>`: only later changes are needed. */

@@ -46,8 +46,8 @@ export class CollectionView implements SearchedPoints {
   #measured = 0
   /** By filter key. */
   readonly #filters = new LruCache<ViewedFilter>(filterBytes, ({ words }) => words.byteLength + entryBytes)
-  readonly #ofFilter = new WeakMap<Filter, ViewedFilter>()
-  readonly #ofWords = new WeakMap<SharedArrayBuffer, ViewedFilter>()
+  /** By filter, and by the memory of its bitmap. */
+  readonly #viewed = new WeakMap<Filter | SharedArrayBuffer, ViewedFilter>()
 
   constructor(
     { kernels, lane, maxDetailBytes, inlineBytesMax, submitter: { threads } }: ReaderSetup,
@@ -61,12 +61,12 @@ export class CollectionView implements SearchedPoints {
     this.index = new IndexView(index, layout, () => this.#state.points)
     for (const segment of segments) this.index.add(segment)
     this.ids = new IdsOfView(pages, entries, this.#state, (slot) => this.#isFound(slot))
-    const ofFilter = this.#ofFilter
+    const viewed = this.#viewed
     this.attributes = {
       journal: this.#journal,
       // biome-ignore lint/correctness/useYield: the engine has evaluated the filter
       *matching(filter) {
-        return ofFilter.get(filter)!
+        return viewed.get(filter)!
       },
     }
     this.searches = new IndexSearches({
@@ -166,7 +166,7 @@ export class CollectionView implements SearchedPoints {
   }
 
   #filteredRoute({ words }: Pick<MatchingSlots, 'words'>, metric: Metric): RouteInForce | undefined {
-    return this.#ofWords.get(words.buffer)?.routes.get(metric)
+    return this.#viewed.get(words.buffer)?.routes.get(metric)
   }
 
   /** The vector of a stored point, perhaps of one that changes now: searches read it again. */
@@ -202,8 +202,7 @@ export class CollectionView implements SearchedPoints {
       viewed = viewedFilter(await ask().catch(() => this.#leave()), query?.metric, known)
       this.#filters.set(key, viewed)
     }
-    this.#ofFilter.set(filter, viewed!)
-    this.#ofWords.set(viewed!.words.buffer, viewed!)
+    this.#viewed.set(filter, viewed!).set(viewed!.words.buffer, viewed!)
     return viewed!
   }
 

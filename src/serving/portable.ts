@@ -1,3 +1,4 @@
+import type { ReadCall } from '../api/call.ts'
 import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { ByteHold } from '../base/budgets.ts'
 import { DatabaseError, type Reason, toDatabaseError } from '../base/errors.ts'
@@ -11,9 +12,7 @@ import { idBytes } from '../base/ids.ts'
  */
 
 /** What belongs to a call rather than to its inputs. */
-export interface LineCall {
-  readonly signal?: AbortSignal | undefined
-  /** Counts what is read for the answer. */
+export interface LineCall extends Pick<ReadCall, 'signal'> {
   readonly room?: ByteHold | undefined
 }
 

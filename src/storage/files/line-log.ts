@@ -1,16 +1,12 @@
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { invalid } from '../../base/errors.ts'
 import { syncDirectoryAsync } from '../../base/files.ts'
 
-/** The byte of a file at which a line begins. It means the same line until its file is deleted. */
-export interface LinePlace {
-  readonly file: number
-  readonly byte: number
-}
-
-export interface PlacedLine {
+interface StoredLine {
   readonly text: string
-  readonly place: LinePlace
+  /** The file and the byte where it begins: it means the same line until its file is deleted. */
+  readonly cursor: string
 }
 
 interface OpenFile {
@@ -110,17 +106,18 @@ export class LineLog {
   /**
    * Yields the lines that are stored, the newest first, a block of a file at a time.
    *
-   * @param before only lines before this place; absent: all
+   * @param cursor only lines before this one; absent: all
+   * @throws DatabaseError `invalid_argument` for a text that is no cursor
    */
-  async *backwards(before?: LinePlace): AsyncGenerator<readonly PlacedLine[], void, void> {
+  async *backwards(cursor?: string): AsyncGenerator<readonly StoredLine[], void, void> {
+    const [file, byte] = cursor === undefined ? [] : placeIn(cursor)
     for (const number of (await this.#numbers()).reverse()) {
-      if (before !== undefined && number > before.file) continue
-      const end = number === before?.file ? before.byte : Number.POSITIVE_INFINITY
-      yield* this.#backwardsIn(number, end)
+      if (file !== undefined && number > file) continue
+      yield* this.#backwardsIn(number, number === file ? byte! : Number.POSITIVE_INFINITY)
     }
   }
 
-  async *#backwardsIn(number: number, before: number): AsyncGenerator<readonly PlacedLine[], void, void> {
+  async *#backwardsIn(number: number, before: number): AsyncGenerator<readonly StoredLine[], void, void> {
     const file = await open(join(this.#options.directory, nameOf(number)), 'r').catch(orNothing)
     // It was deleted meanwhile.
     if (!('read' in file)) return
@@ -139,7 +136,7 @@ export class LineLog {
         rest = bytes.subarray(0, first)
         yield linesIn(bytes, first).map(({ text, at }) => ({
           text,
-          place: { file: number, byte: start + at },
+          cursor: `${number}-${start + at}`,
         }))
         end = start
       }
@@ -163,6 +160,12 @@ const fileName = /^\d{8,}\.jsonl$/
 
 function nameOf(number: number): string {
   return `${String(number).padStart(8, '0')}.jsonl`
+}
+
+function placeIn(cursor: string): number[] {
+  const found = /^(\d{1,12})-(\d{1,12})$/.exec(cursor)
+  if (found !== null) return found.slice(1).map(Number)
+  throw invalid(`cursor is ${JSON.stringify(cursor.slice(0, 100))}: it is the next_cursor of another page`)
 }
 
 function orNothing(error: NodeJS.ErrnoException): never[] {
