@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { type ApiContext, httpFields } from '../src/api/call.ts'
@@ -7,9 +8,12 @@ import { distanceMetrics } from '../src/base/point.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
+import { makeCertsDirectory } from './support/certificates.ts'
 import { openCollection } from './support/collection.ts'
 import type { ContractClient, ContractPoint } from './support/contract-client.ts'
+import { fetchOverHttp2 } from './support/http2-client.ts'
 import { noCollections } from './support/no-collections.ts'
+import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { apiKey, startServedBy, startTestService, type TestService } from './support/service.ts'
 
@@ -110,12 +114,32 @@ const overGrpc = ({ grpcAddress }: TestService): ContractClient =>
 
 const overHttp = ({ httpUrl }: TestService): ContractClient => createHttpClient({ baseUrl: httpUrl })
 
+/** HTTP/2 over TLS, which the built-in fetch does not speak. */
+async function http2Access(): Promise<Access> {
+  const directory = await temporaryDirectory()
+  const { certs, ca } = makeCertsDirectory(directory.path)
+  const fetch = fetchOverHttp2({ ca })
+  const connect = ({ service }: TestService): ContractClient =>
+    createHttpClient({ baseUrl: `https://localhost:${service.httpAddress!.port}`, fetch })
+  const access = await serviceAccess(connect, () => startServedBy(3, { CERTS_DIR: certs }))
+  return {
+    ...access,
+    async close() {
+      await access.close()
+      fetch[Symbol.dispose]()
+      await directory[Symbol.asyncDispose]()
+    },
+  }
+}
+
 const accesses: Readonly<Record<string, () => Promise<Access>>> = {
   'in process': inProcessAccess,
   gRPC: () => serviceAccess(overGrpc),
   HTTP: () => serviceAccess(overHttp),
   'gRPC, on three threads': () => serviceAccess(overGrpc, () => startServedBy(3)),
   'HTTP, on three threads': () => serviceAccess(overHttp, () => startServedBy(3)),
+  // The certificate takes openssl.
+  ...(spawnSync('openssl', ['version']).status === 0 ? { 'HTTP/2, on three threads': http2Access } : {}),
 }
 
 for (const [name, open] of Object.entries(accesses)) {

@@ -99,7 +99,8 @@ describe('a service with a certificate', { skip: !hasOpenssl && 'openssl not ins
       }).finally(() => socket.destroy())
     }
     assert.equal(await agreed(grpcAddress.port, ['h2', 'http/1.1']), 'h2')
-    assert.equal(await agreed(httpAddress!.port, ['h2', 'http/1.1']), 'http/1.1')
+    assert.equal(await agreed(httpAddress!.port, ['h2', 'http/1.1']), 'h2')
+    assert.equal(await agreed(httpAddress!.port, ['http/1.1']), 'http/1.1')
     await assert.rejects(agreed(grpcAddress.port, ['http/1.1']), /no application protocol/)
   })
 
@@ -118,11 +119,11 @@ describe('a service with a certificate', { skip: !hasOpenssl && 'openssl not ins
     const lines: string[] = []
     const logger = createLogger({ level: 'info', pretty: false, write: (line) => lines.push(line) })
     const certificate = ServerCertificate.in(certificates.directory, logger)!
-    const { cert } = certificate.optionsFor('h2')
+    const { cert } = certificate.optionsFor(['h2'])
     const crt = join(certificates.directory, 'server', 'tls.crt')
     writeFileSync(crt, 'not a certificate')
     await until(() => lines.some((line) => /cannot be used: the one before stays in force/.test(line)))
-    assert.deepEqual(certificate.optionsFor('h2').cert, cert)
+    assert.deepEqual(certificate.optionsFor(['h2']).cert, cert)
     writeFileSync(crt, cert as Buffer)
     await until(() => lines.some((line) => /has changed: new connections use it/.test(line)))
     certificate.close()

@@ -40,15 +40,15 @@ export class ServerCertificate {
   /**
    * The options of a server with this certificate.
    *
-   * @param protocol the only one that clients may speak over it
+   * @param protocols that clients may speak over it, the one that we prefer first
    */
-  optionsFor(protocol: 'h2' | 'http/1.1'): TlsOptions {
+  optionsFor(protocols: readonly Protocol[]): TlsOptions {
     const asksClients = this.#files.ca !== undefined
     return {
       ...this.#files,
       requestCert: asksClients,
       rejectUnauthorized: asksClients,
-      ALPNProtocols: [protocol],
+      ALPNProtocols: [...protocols],
       handshakeTimeout: handshakeMs,
     }
   }
@@ -79,6 +79,9 @@ export class ServerCertificate {
     }
   }
 }
+
+/** A protocol, as ALPN names it. */
+export type Protocol = 'h2' | 'http/1.1'
 
 interface CertificateFiles {
   readonly cert: Buffer

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export interface CertificateFiles {
@@ -10,6 +11,16 @@ export interface CertificateFiles {
 /** Creates a certificate authority and a certificate for this machine. */
 export function makeCertificates(directory: string): CertificateFiles {
   return new TestAuthority(directory).sign('localhost', ',IP:127.0.0.1')
+}
+
+/** Makes a directory for CERTS_DIR, below another one; returns its path, and the authority that clients trust. */
+export function makeCertsDirectory(directory: string): { readonly certs: string; readonly ca: string } {
+  const { caFile, certFile, keyFile } = makeCertificates(directory)
+  const certs = join(directory, 'certs')
+  mkdirSync(join(certs, 'server'), { recursive: true })
+  copyFileSync(keyFile, join(certs, 'server', 'tls.key'))
+  copyFileSync(certFile, join(certs, 'server', 'tls.crt'))
+  return { certs, ca: readFileSync(caFile, 'utf8') }
 }
 
 /** A certificate authority and the certificates that it signed, as files in a directory. */

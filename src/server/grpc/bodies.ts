@@ -1,10 +1,10 @@
-import { EventEmitter } from 'node:events'
-import { constants, type Http2Session, type ServerHttp2Stream } from 'node:http2'
+import { constants, type ServerHttp2Stream } from 'node:http2'
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status } from '@grpc/grpc-js'
 import type { ApiKey } from '../../base/api-key.ts'
 import type { BodyBudgets, ByteHold } from '../../base/budgets.ts'
 import { assert, DatabaseError, reasonHeader, reasons } from '../../base/errors.ts'
 import { frontBytes } from '../../messages/writer.ts'
+import { detachListeners, openWindows } from '../http2-streams.ts'
 import type { ReadScheduler } from '../read-scheduler.ts'
 
 /**
@@ -195,39 +195,6 @@ class CallBody implements ReceivedRequest {
     setImmediate(() => this.#call.stream.close(constants.NGHTTP2_NO_ERROR))
   }
 }
-
-/**
- * Enlarges the flow-control windows. With HTTP/2's default of 64 KiB, a batch would wait for the event loop every few
- * dozen vectors. Memory is bounded by the budgets, not by the windows. grpc-js has no option for the windows.
- */
-function openWindows(session: Http2Session | undefined): void {
-  if (session === undefined || session.destroyed || opened.has(session)) return
-  opened.add(session)
-  session.setLocalWindowSize(connectionWindow)
-  session.settings({ initialWindowSize: streamWindow })
-}
-
-const opened = new WeakSet<Http2Session>()
-const streamWindow = 1024 * 1024
-const connectionWindow = 8 * streamWindow
-
-/**
- * Detaches a finished stream from its call. V8's minor GCs treat the streams of node:http2 as alive, so only a major GC
- * frees them. Without the detachment, a stream would keep alive what its listeners reference: a call, its request and
- * its answer.
- */
-function detachListeners(this: ServerHttp2Stream): void {
-  // The stream itself listens for removals. Once that listener is removed, all others can be removed in one step.
-  removeAllListeners.call(this, 'removeListener')
-  removeAllListeners.call(this)
-  // An error without a listener would end the process.
-  on.call(this, 'error', ignore)
-}
-
-/** The plain methods: a stream's own versions also update its reading state, but its reading has ended. */
-const { removeAllListeners, on } = EventEmitter.prototype
-
-function ignore(): void {}
 
 /** The body of a call to health or reflection, whose handlers expect the message as grpc-js has read it. */
 class OtherBody extends CallBody {

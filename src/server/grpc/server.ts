@@ -1,8 +1,3 @@
-import { lookup } from 'node:dns/promises'
-import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket, type Server as SocketServer } from 'node:net'
-import { createServer as createTlsServer } from 'node:tls'
-import { promisify } from 'node:util'
 import {
   type ConnectionInjector,
   logVerbosity,
@@ -41,6 +36,7 @@ import type { ServiceMetrics } from '../../base/metrics.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
 import { setV8Flags, v8Flags } from '../../base/runtime.ts'
 import type { ServerCertificate } from '../certificate.ts'
+import { type Listener, listen } from '../listener.ts'
 import type { ReadScheduler } from '../read-scheduler.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
@@ -421,7 +417,7 @@ async function bind(
 ): Promise<{ readonly listener: Listener; readonly injector: ConnectionInjector }> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   try {
-    const listener = await listen({ host, port, reusePort, certificate }, (socket) => {
+    const listener = await listen({ host, port, reusePort, certificate, protocols: ['h2'] }, (socket) => {
       readScheduler.track(socket)
       readScheduler.throttle(socket)
       injector.injectConnection(socket)
@@ -442,95 +438,4 @@ async function close(server: Server, listener: Listener, timeoutMs: number): Pro
   const timer = setTimeout(() => listener.destroyConnections(), timeoutMs)
   await ended
   clearTimeout(timer)
-}
-
-/** The listening sockets of one port, and the connections that they accepted. */
-interface Listener {
-  readonly port: number
-  /** The number of open connections. */
-  readonly connections: number
-  /** Stops accepting connections, and resolves when the open ones have ended. */
-  close(): Promise<void>
-  /** Destroys the connections that are still open. */
-  destroyConnections(): void
-}
-
-interface ListenPlace {
-  readonly host: string
-  /** 0 for any free port, the same on all addresses. */
-  readonly port: number
-  /** Whether other threads listen on the same port. */
-  readonly reusePort: boolean
-  /** With one, connections speak TLS. */
-  readonly certificate: ServerCertificate | undefined
-}
-
-/**
- * Listens on every address of a host name: `localhost` has two, and a client may try either first.
- *
- * We open the sockets instead of grpc-js: without channelz, its `forceShutdown` does not know the connections, and one
- * call that never ends would keep the process from ending.
- *
- * @throws what `lookup` throws, and the error of the first address on which it cannot listen
- */
-async function listen(
-  { host, port, reusePort, certificate }: ListenPlace,
-  onConnection: (socket: Socket) => void,
-): Promise<Listener> {
-  const connections = new Set<Socket>()
-  const accept = (socket: Socket): void => {
-    connections.add(socket)
-    socket.once('close', () => connections.delete(socket))
-    onConnection(socket)
-  }
-  const servers: SocketServer[] = []
-  const close = async (): Promise<void> => {
-    await Promise.all(servers.map((server) => promisify(server.close.bind(server))()))
-  }
-  let bound = port
-  for (const address of await addressesOf(host)) {
-    const server = serverWith(certificate, accept)
-    try {
-      server.listen({ port: bound, host: address, reusePort })
-      await once(server, 'listening')
-    } catch (error) {
-      if (servers.length > 0 && isElsewhere(error as NodeJS.ErrnoException, port === 0)) continue
-      await close()
-      throw error
-    }
-    servers.push(server)
-    bound = (server.address() as AddressInfo).port
-  }
-  return {
-    port: bound,
-    get connections() {
-      return connections.size
-    },
-    close,
-    destroyConnections() {
-      for (const socket of connections) socket.destroy()
-    },
-  }
-}
-
-function serverWith(
-  certificate: ServerCertificate | undefined,
-  accept: (socket: Socket) => void,
-): SocketServer {
-  if (certificate === undefined) return createServer({ noDelay: true }, accept)
-  const server = createTlsServer({ ...certificate.optionsFor('h2'), noDelay: true }, accept)
-  certificate.keepCurrent(server)
-  // Without a listener, Node destroys the socket all the same.
-  server.on('tlsClientError', () => {})
-  return server
-}
-
-async function addressesOf(host: string): Promise<ReadonlySet<string>> {
-  const found = await lookup(host, { all: true })
-  return new Set(found.map(({ address }) => address))
-}
-
-/** Whether an address can be skipped: the machine does not have it, or the free port is in use there. */
-function isElsewhere({ code }: NodeJS.ErrnoException, isFreePort: boolean): boolean {
-  return code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || (code === 'EADDRINUSE' && isFreePort)
 }

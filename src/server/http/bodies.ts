@@ -223,6 +223,11 @@ export function refuseAndClose(
   response: ServerResponse,
   { status, headers, text }: { status: number; headers: Readonly<Record<string, string>>; text: string },
 ): void {
+  if (request.httpVersionMajor === 2) {
+    // When the answer is complete, the rest of the request is refused: see http2.ts.
+    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(text) }).end(text)
+    return
+  }
   response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(text), connection: 'close' })
   response.write(text)
   const end = (): void => {

@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
+import type { ServerHttp2Session } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -14,6 +15,8 @@ import { plainText } from './errors.ts'
  *    `connection: close`, open ones may still   half-closed: what    are closed   closed
  *    new requests: 503    send requests         arrives is read
  *
+ * Over HTTP/2, GOAWAY is what `connection: close` is: clients see which requests have not been read.
+ *
  * A client learns of the stop from the answer to its next request, so connections stay open for that request.
  * Closing a socket with unread bytes resets the connection, and a reset discards what the client has not read yet.
  * So we close only our end until the client has closed its own.
@@ -21,6 +24,8 @@ import { plainText } from './errors.ts'
 export class Connections {
   /** The number of running requests on each connection. */
   readonly #running = new Map<Socket, number>()
+  /** Of those that speak HTTP/2. */
+  readonly #sessions = new WeakMap<Socket, ServerHttp2Session>()
   /** The number of connections accepted since the start. */
   #added = 0
   readonly #stopped = Promise.withResolvers<void>()
@@ -42,9 +47,9 @@ export class Connections {
     return this.#leaving.has(socket)
   }
 
-  /** Adds a new connection. */
-  add(socket: Socket): void {
-    if (this.#running.has(socket)) return
+  /** Adds a new connection. @param session if it speaks HTTP/2 */
+  add(socket: Socket, session?: ServerHttp2Session): void {
+    if (session !== undefined) this.#sessions.set(socket, session)
     this.#running.set(socket, 0)
     this.#added += 1
     socket.once('close', () => {
@@ -55,9 +60,13 @@ export class Connections {
 
   /** Records that a request runs on the connection until its response is closed. */
   begin(socket: Socket, response: ServerResponse): void {
-    this.add(socket)
     this.#count(socket, 1)
     onClosed(response, () => this.#count(socket, -1))
+  }
+
+  /** Lets a connection that speaks HTTP/2 end with the requests that run on it. */
+  endSession(socket: Socket): void {
+    this.#sessions.get(socket)?.close()
   }
 
   /**
@@ -78,7 +87,7 @@ export class Connections {
     this.#stopped.resolve()
     await this.#emptyWithin(graceMs)
     this.#isHangingUp = true
-    for (const [socket, running] of this.#running) if (running === 0) hangUp(socket)
+    for (const [socket, running] of this.#running) if (running === 0) this.#hangUp(socket)
     await this.#emptyWithin(Math.max(0, startedMs + timeoutMs - performance.now()))
     for (const socket of this.#running.keys()) socket.destroy()
   }
@@ -97,7 +106,16 @@ export class Connections {
     const running = this.#running.get(socket)
     if (running === undefined) return
     this.#running.set(socket, running + change)
-    if (this.#isHangingUp && running + change === 0) hangUp(socket)
+    if (this.#isHangingUp && running + change === 0) this.#hangUp(socket)
+  }
+
+  /** Closes our end immediately, and the connection a moment later, even if the client has not closed its end. */
+  #hangUp(socket: Socket): void {
+    if (this.#sessions.has(socket)) this.endSession(socket)
+    else {
+      lingerOn(socket)
+      socket.end()
+    }
   }
 
   async #emptyWithin(ms: number): Promise<void> {
@@ -116,15 +134,16 @@ export class Connections {
 const graceShare = 1 / 20
 const graceMsMax = 1000
 
-/** Closes our end immediately, and the connection a moment later, even if the client has not closed its end. */
-function hangUp(socket: Socket): void {
+/** Closes a connection a moment from now. */
+export function lingerOn(socket: Duplex): void {
   const timer = setTimeout(() => socket.destroy(), lingerMs)
   socket.once('close', () => clearTimeout(timer))
-  socket.end()
 }
 
 // An import would load everything that node:http re-exports, including an HTTP client: some 50 ms of the start.
-const { maxHeaderSize, STATUS_CODES } = process.getBuiltinModule('node:http')
+const { maxHeaderSize: headerBytesMax, STATUS_CODES } = process.getBuiltinModule('node:http')
+
+export const maxHeaderSize: number = headerBytesMax
 
 /**
  * Answers to malformed requests and time-outs, which Node handles below the framework. Node's own answers have neither
@@ -177,8 +196,7 @@ const malformedAnswers: Readonly<Record<string, readonly [number, string]>> = {
  */
 function answerAndClose(socket: Duplex, code: number, message: string): void {
   socket.on('error', () => socket.destroy())
-  const timer = setTimeout(() => socket.destroy(), lingerMs)
-  socket.once('close', () => clearTimeout(timer))
+  lingerOn(socket)
   socket.end(
     `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\ncontent-type: ${plainText}\r\ncontent-length: ${message.length}\r\nconnection: close\r\n\r\n${message}`,
   )

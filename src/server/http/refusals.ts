@@ -59,8 +59,11 @@ export function refuseRequests(
   })
   // Not while a body is still arriving: the connection would be reset, and the answer could be lost.
   app.addHook('onSend', (request, reply, _payload, done) => {
-    const isLast = closing.aborted || connections.isLeaving(request.raw.socket)
-    if (isLast && request.raw.complete) reply.header('connection', 'close')
+    const { socket, complete, httpVersionMajor } = request.raw
+    if (closing.aborted || connections.isLeaving(socket)) {
+      if (httpVersionMajor === 2) connections.endSession(socket)
+      else if (complete) reply.header('connection', 'close')
+    }
     done()
   })
   app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply, offered)))
@@ -75,9 +78,13 @@ export function refuseRequests(
   }
 }
 
-/** Node keeps the first of several Host headers, and a proxy in front may have decided by another one. */
+/**
+ * Node keeps the first of several Host headers, and a proxy in front may have decided by another one. In HTTP/2, the host
+ * is a field of its own, and a header must say the same.
+ */
 function checkHostHeader({ raw }: FastifyRequest): void {
-  if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
+  const { host, ':authority': authority = host } = raw.headers
+  if (host === undefined && raw.httpVersion !== '1.0') {
     throw new DatabaseError('invalid_argument', 'the host header is missing')
   }
   let hosts = 0
@@ -85,7 +92,8 @@ function checkHostHeader({ raw }: FastifyRequest): void {
     const name = raw.rawHeaders[at]!
     if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1
   }
-  if (hosts > 1) throw new DatabaseError('invalid_argument', 'the host header is there more than once')
+  if (hosts > 1 || host !== authority)
+    throw new DatabaseError('invalid_argument', 'the host header is there more than once')
 }
 
 /** The paths directly below `/points`, like `/points/search`. */

@@ -1,23 +1,17 @@
-import type { Server } from 'node:http'
-import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import type { Server as TlsServer } from 'node:tls'
-import {
-  type FastifyError,
-  type FastifyHttpOptions,
-  type FastifyInstance,
-  type FastifyRequest,
-  fastify,
-} from 'fastify'
+import type { TLSSocket } from 'node:tls'
+import { type FastifyError, type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
 import type { RunningServer } from '../../api/call.ts'
 import type { OperationName } from '../../api/operations.ts'
 import type { ApiKey, Role } from '../../base/api-key.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { isLoopback } from '../../base/runtime.ts'
+import { type Listener, listen } from '../listener.ts'
 import { onClosed } from './answers.ts'
 import { cutSlowReader, RequestBody, readBody, refuseAndClose } from './bodies.ts'
 import { answerBelowFramework, Connections, refuseMalformed, socketOptions } from './connections.ts'
 import { errorOfFramework, headOf, otherType, sendError } from './errors.ts'
+import { serveHttp2 } from './http2.ts'
 import { type FieldNotes, noteIgnored, readStrictHeader, strictHeader } from './ignored-fields.ts'
 import { addOperations, auditRefusal } from './operations.ts'
 import { addConsole, addDocs, addPages } from './pages.ts'
@@ -25,7 +19,8 @@ import { allowOrigins, refuseRequests } from './refusals.ts'
 import type { HttpServerOptions } from './server-options.ts'
 
 /**
- * Serves the operations over HTTP/JSON, with health, readiness, metrics, the docs and the console.
+ * Serves the operations over HTTP/JSON, with health, readiness, metrics, the docs and the console. With TLS, clients
+ * choose HTTP/2 or HTTP/1.1.
  *
  *   request ─> key ─> route ─> content type, size, memory ─> JSON ─> operation ─> answer
  *               │       │        │                           │         └ the reason's status
@@ -40,8 +35,8 @@ import type { HttpServerOptions } from './server-options.ts'
 export async function startHttpServer(options: HttpServerOptions): Promise<RunningServer> {
   const app = fastify({
     requestTimeout: options.requestTimeoutMs,
-    ...protocolOf(options),
-    keepAliveTimeout: 65_000,
+    http: socketOptions(options.requestTimeoutMs),
+    keepAliveTimeout: keepAliveMs,
     forceCloseConnections: 'idle',
     logger: false,
     exposeHeadRoutes: true,
@@ -68,11 +63,6 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   })
   answerBelowFramework(app.server)
   const connections = new Connections()
-  options.certificate?.keepCurrent(app.server as NetServer as TlsServer)
-  app.server.on(options.certificate === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
-    options.readScheduler.track(socket)
-    connections.add(socket)
-  })
   acceptJson(app, options)
   cutSlowReaders(app, options.requestTimeoutMs)
   nameIgnoredFields(app)
@@ -84,33 +74,27 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   addPages(app, options)
   addDocs(app)
   addConsole(app, options.console, options.context.cluster !== undefined)
-  await listen(app, options)
-  const { port } = app.server.address() as AddressInfo
+  const listener = await startListening(app, options, connections)
   return {
     host: options.host,
-    port,
+    port: listener.port,
     get connections() {
       return connections.size
     },
     askToReconnect: () => connections.leave(),
     async close(timeoutMs) {
       closing.abort()
-      // The `close` of the HTTP server would also close idle connections, on which a request may be arriving.
-      await connections.drain(timeoutMs, () => NetServer.prototype.close.call(app.server))
+      let ended: Promise<void> | undefined
+      await connections.drain(timeoutMs, () => {
+        ended = listener.close()
+      })
+      await ended
       await app.close()
     },
   }
 }
 
-/** The framework's options for HTTP or HTTPS, which its types tell apart although all else is the same. */
-function protocolOf({
-  requestTimeoutMs,
-  certificate,
-}: HttpServerOptions): Pick<FastifyHttpOptions<Server>, 'http'> {
-  const http = socketOptions(requestTimeoutMs)
-  if (certificate === undefined) return { http }
-  return { https: { ...http, ...certificate.optionsFor('http/1.1') } } as object
-}
+const keepAliveMs = 65_000
 
 async function isLocalHost(host: string): Promise<boolean> {
   // If the host has no address, listening fails and reports it.
@@ -202,14 +186,27 @@ function nameIgnoredFields(app: FastifyInstance): void {
   })
 }
 
-async function listen(
+/** Accepts connections, and passes them to the framework's server, which does not listen itself. */
+async function startListening(
   app: FastifyInstance,
-  { host, port, reusePort = false }: HttpServerOptions,
-): Promise<void> {
+  options: HttpServerOptions,
+  connections: Connections,
+): Promise<Listener> {
+  const { host, port, reusePort = false, certificate, readScheduler, requestTimeoutMs } = options
   try {
-    // The framework passes its options on.
-    const options = { host, port, reusePort }
-    await app.listen(options)
+    await app.ready()
+    // Then it looks for late requests.
+    app.server.emit('listening')
+    const protocols = ['h2', 'http/1.1'] as const
+    return await listen({ host, port, reusePort, certificate, protocols, allowHalfOpen: true }, (socket) => {
+      readScheduler.track(socket)
+      const isHttp2 = (socket as Partial<TLSSocket>).alpnProtocol === 'h2'
+      connections.add(
+        socket,
+        isHttp2 ? serveHttp2(socket, app.server, { requestTimeoutMs, keepAliveMs }) : undefined,
+      )
+      if (!isHttp2) app.server.emit('connection', socket)
+    })
   } catch (error) {
     await app.close()
     throw new Error(`HTTP cannot listen on ${host} port ${port} (HTTP_PORT): ${(error as Error).message}`, {
