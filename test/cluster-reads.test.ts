@@ -208,25 +208,7 @@ describe('a read over several nodes', () => {
     )
   })
 
-  it('asks another owner when a node is slower than usual', async () => {
-    await using all = await filled({ nodes: 3, replicas: 2 }, 7)
-    const { database } = all.nodes[0]!.up.node
-    const expected = (await database.search([query])).ids.strings()
-    for (let round = 0; round < 100; round += 1) await database.search([query])
-    // From now on, one node silently stops answering searches.
-    let held = 0
-    all.before.set('node-1', async (method) => {
-      if (method !== 'search') return
-      held += 1
-      await new Promise(() => {})
-    })
-    // If it was slow before, it is not asked for a second.
-    for (let round = 0; round < 20 || held === 0; round += 1) {
-      assert.deepEqual((await database.search([query])).ids.strings(), expected)
-    }
-  })
-
-  it('asks another owner when a node hangs before its latency is known', async () => {
+  it('asks another owner, too, when a node does not answer within 100 ms', async () => {
     await using all = await filled({ nodes: 3, replicas: 2 }, 7)
     const { node } = all.nodes[0]!.up
     const expected = await all.whole.up.node.database.count()

@@ -51,7 +51,7 @@ export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService
   )
   metrics.gauge(
     'vicinal_cluster_gaps',
-    'Positions that the log of the cluster did not have, since the start.',
+    'Positions that the log of the cluster did not have, since the data were loaded.',
     () => cluster.figures.gaps,
   )
   metrics.gauge(
@@ -61,7 +61,7 @@ export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService
   )
   metrics.gauge(
     'vicinal_cluster_hedges',
-    'Requests also sent to a second node because the first one was slow, since the start.',
+    'Requests also sent to a second node because the first one took more than 100 ms, since the start.',
     () => cluster.figures.hedges,
   )
   metrics.gauge(

@@ -1,13 +1,23 @@
 import type { Logger } from '../base/log.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { Consistency } from '../base/request-headers.ts'
 import type { CommitLog, SharedDocuments } from './log/commit-log.ts'
-import type { Sharding } from './node-shards.ts'
+import type { OwnedPlacementOptions } from './reads/placement.ts'
+import type { Peers } from './requests.ts'
 
 export interface ReadPosition {
   /** Absent: `session`. */
   readonly consistency?: Consistency | undefined
   /** The position of the caller's last write or read. */
   readonly position?: number | undefined
+}
+
+/** Which partitions a node holds, and who holds the others. */
+export interface Sharding extends Pick<OwnedPlacementOptions, 'owners' | 'isLive'> {
+  /** The partitions that this node holds completely at its start. */
+  readonly held: PartitionSet
+  /** Sends requests to the other nodes. */
+  readonly peers: Peers
 }
 
 export interface ClusterNodeOptions {
@@ -42,6 +52,8 @@ export interface ClusterNodeOptions {
   /** How often the replicas are compared; short in tests. */
   readonly auditMs?: number | undefined
   readonly sharding: Sharding
+  /** Called with the seconds that an append to the log took. */
+  readonly onAppend?: ((seconds: number) => void) | undefined
   /** Called with the seconds from reading a record until it was applied. */
   readonly onApply?: ((seconds: number) => void) | undefined
   /** Called with the seconds from the append of a write until its answer. */
@@ -58,6 +70,8 @@ export interface LocalStatus {
   readonly isReady: boolean
   /** Whether it answers reads. While the log is lost it does, as of the last applied position. */
   readonly answers: boolean
+  /** Positions that the log did not have, since the start. */
+  readonly gaps: number
   /** Comparisons with other nodes that found a difference, since the start. */
   readonly digestMismatches: number
   /** Why changes are currently not applied, or why this node's data are in doubt. */

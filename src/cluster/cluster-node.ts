@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { PartitionSet } from '../base/partitions.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import type { Collections, Moment, PointsOnNodes, PointsSnapshot } from '../points/database.ts'
 import { damageIn } from '../storage/files/data-directory.ts'
-import { checkHeld, type ReplicaHooks } from '../write/replica.ts'
+import { checkHeld, HeldPartitions, type ReplicaHooks } from '../write/replica.ts'
 import type { LoggedRequest, LoggedResults } from '../write/requests.ts'
 import { Admission, Barriers } from './admission.ts'
 import { Audits, NodeChores } from './audits.ts'
@@ -21,12 +21,14 @@ import { writtenBytesMax } from './log/records.ts'
 import type { ClusterRequest, NodeDigest } from './log/request-codec.ts'
 import type { Announcement } from './membership/membership.ts'
 import { fromJson } from './membership/topology.ts'
-import { NodeShards } from './node-shards.ts'
 import { Outcomes, uncertain } from './outcomes.ts'
+import { statsHandler, statsOnNodes } from './reads/node-stats.ts'
 import { readHandlers } from './reads/peer-reads.ts'
-import { collectionPointsHandler, type ScatteredReads } from './reads/scattered-reads.ts'
+import { OwnedPlacement } from './reads/placement.ts'
+import { foundParts, Scatter } from './reads/scatter.ts'
+import { ScatteredReads } from './reads/scattered-reads.ts'
 import type { PeerHandler, PeerHandlers } from './requests.ts'
-import { type Cut, SnapshotPartSender } from './transfer/cluster-snapshot.ts'
+import { type Cut, openMergedSnapshot, SnapshotPartSender } from './transfer/cluster-snapshot.ts'
 import { PartitionMoves } from './transfer/partition-moves.ts'
 import { PointsSender } from './transfer/points-stream.ts'
 import { isNoOutage, untilAnswered } from './waiting.ts'
@@ -55,7 +57,9 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #admission: Admission
   readonly #audits: Audits
-  readonly #shards: NodeShards
+  readonly #partitions: HeldPartitions
+  readonly #placement: OwnedPlacement
+  readonly #scatter: Scatter
   readonly writes: Writes
   readonly #stop = new AbortController()
   #applier: Applier | undefined
@@ -69,10 +73,13 @@ export class ClusterNode {
   #chores: NodeChores | undefined
   readonly #handlers: Map<string, PeerHandler> = new Map<string, PeerHandler>([
     ...readHandlers(this),
-    ['collectionPoints', collectionPointsHandler(this)],
+    ['stats', statsHandler(this)],
   ])
   #moves: PartitionMoves | undefined
   #acknowledged = 0
+  /** The highest log position in an answer of another node. */
+  #seen = 0
+  #hedges = 0
   #snapshotSender: SnapshotPartSender | undefined
   #working: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
@@ -91,13 +98,13 @@ export class ClusterNode {
       writtenBytesMax: writtenBytesMax(options.maxRequestBytes),
       timeoutMs: options.timeoutMs,
       retryMs: options.retryMs ?? retryMs,
+      onAppend: options.onAppend,
       onAcknowledge: options.onAcknowledge,
     })
     this.#audits = new Audits({
       node: name,
       logger: options.logger,
-      othersWith: (partition) =>
-        this.#shards.placement.owners(partition).filter((each) => each !== name).length,
+      othersWith: (partition) => this.#placement.owners(partition).filter((each) => each !== name).length,
       onMinority: (reason) => {
         this.#doubt = reason
         this.#unusable.resolve(reason)
@@ -109,17 +116,22 @@ export class ClusterNode {
       last: async () => (await log.bounds()).last,
       timeoutMs: options.timeoutMs,
     })
-    this.#shards = new NodeShards({
-      ...options.sharding,
+    const { owners, isLive, held, peers } = options.sharding
+    this.#partitions = new HeldPartitions(held)
+    this.#placement = new OwnedPlacement({ self: name, owners, isLive, held: () => this.held })
+    this.#scatter = new Scatter({
+      placement: this.#placement,
       self: name,
-      statsMs: options.statsMs,
+      onHedge: () => {
+        this.#hedges += 1
+      },
     })
     this.writes = new Writes({
       self: name,
       node: this,
-      peers: this.#shards.peers,
-      placement: this.#shards.placement,
-      scatter: this.#shards.scatter,
+      peers,
+      placement: this.#placement,
+      scatter: this.#scatter,
       publisher: this.#publisher,
       waitFor: (position, signal) => this.#admission.waitFor(position, signal),
       stall: () => this.#stall,
@@ -142,7 +154,7 @@ export class ClusterNode {
   replicaOf(collection: string): ReplicaHooks {
     return {
       logId: this.#logId,
-      held: this.#shards.partitions,
+      held: this.#partitions,
       floor: () => this.#applier?.applied ?? this.#from,
       onVisible: (position) => this.#applier?.show(position),
       onDue: () => void this.tick(),
@@ -240,6 +252,7 @@ export class ClusterNode {
       floor: this.#chores?.floor ?? 0,
       isReady: isWhole && failure === undefined,
       answers: isWhole && (failure === undefined || this.lostLog !== undefined),
+      gaps: this.#applier?.gaps ?? 0,
       digestMismatches: this.#audits.mismatches,
       fault: (failure ?? this.#stall)?.message ?? this.#applier?.obstacle ?? this.#doubt,
     }
@@ -265,17 +278,17 @@ export class ClusterNode {
 
   /** The highest position that an answer may include: other nodes may have been ahead of this one. */
   get answeredPosition(): number {
-    return Math.max(this.visible, this.#shards.seen, this.#acknowledged)
+    return Math.max(this.visible, this.#seen, this.#acknowledged)
   }
 
   /** How often a second node was asked because the first one was slow. */
   get hedges(): number {
-    return this.#shards.hedges
+    return this.#hedges
   }
 
   /** The partitions that this node holds completely. */
   get held(): PartitionSet {
-    return this.#shards.held
+    return this.#partitions.now
   }
 
   /** The partitions that this node holds; undefined when it holds all. */
@@ -284,8 +297,22 @@ export class ClusterNode {
     return held.isAll ? undefined : held
   }
 
+  /** What reads on other nodes need. */
+  get #asking() {
+    const { name: self, sharding, statsMs } = this.#options
+    const onPosition = this.#noteSeen
+    return { self, node: this, peers: sharding.peers, placement: this.#placement, statsMs, onPosition }
+  }
+
+  readonly #noteSeen = (position: number): void => {
+    this.#seen = Math.max(this.#seen, position)
+  }
+
+  /** Reads a collection together with other nodes; undefined while this node holds all of it. */
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
-    return this.#shards.readsOf({ node: this, collection, local, position })
+    if (this.#placement.isWhole) return undefined
+    const scatter = this.#scatter
+    return new ScatteredReads({ ...this.#asking, scatter, collection, local, position })
   }
 
   async snapshotOf(
@@ -293,7 +320,8 @@ export class ClusterNode {
     signal: AbortSignal | undefined,
     since: Moment | undefined,
   ): Promise<PointsSnapshot | undefined> {
-    if (this.#snapshotSender === undefined) return undefined
+    const sender = this.#snapshotSender
+    if (sender === undefined || this.#placement.isWhole) return undefined
     const { name: collection } = this.#started.collections.get(name)
     const cut = async (nodes: readonly string[]): Promise<Cut> => {
       if (this.lostLog !== undefined) return { token: '', position: this.position }
@@ -301,7 +329,9 @@ export class ClusterNode {
       const { position } = await this.#publisher.submit({ kind: 'cut', token, nodes }, { collection, signal })
       return { token, position }
     }
-    return await this.#shards.snapshotOf({ collection, cut, since, signal, sender: this.#snapshotSender })
+    const cover = (avoid: ReadonlySet<string>) =>
+      foundParts(() => this.#placement.cover(PartitionSet.all(), avoid), signal)
+    return await openMergedSnapshot({ ...this.#asking, sender, collection, cut, cover, since, signal })
   }
 
   /** The handlers that answer other nodes. */
@@ -321,7 +351,9 @@ export class ClusterNode {
   countOnNodes(
     ...[name, position, signal]: Parameters<NonNullable<Collections['countOnNodes']>>
   ): Promise<PointsOnNodes> | undefined {
-    return this.#shards.countOnNodes(this, { name, position }, signal)
+    if (this.#placement.isWhole) return undefined
+    const counted = statsOnNodes(this.#asking, { name, position, hasFigures: false }, signal)
+    return counted.then(({ points, missing }) => ({ points, missing }))
   }
 
   /** Resolves when everything that was in the log at the start is applied. */
@@ -406,8 +438,9 @@ export class ClusterNode {
   }
 
   #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves {
-    const { partitions, peers } = this.#shards
+    const partitions = this.#partitions
     const { logger, logHoldMs } = this.#options
+    const { peers } = this.#options.sharding
     const senderOptions = { partitions, set, applier, logHoldMs }
     this.#snapshotSender = new SnapshotPartSender({
       ...senderOptions,
@@ -461,7 +494,7 @@ export class ClusterNode {
     const { log, documents, name: node } = this.#options
     const hasPoints = main.stats.sequence > 0 || set.count > 1
     const { applied } = main.replica
-    checkHeld({ applied, sequence: main.stats.sequence }, this.#shards.held)
+    checkHeld({ applied, sequence: main.stats.sequence }, this.held)
     const stored = await set.storedPosition()
     return await placeOf({ log, documents, logId: this.#logId, node, applied, stored, hasPoints })
   }

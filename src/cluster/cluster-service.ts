@@ -6,16 +6,15 @@ import { storedPosition } from '../storage/data-store.ts'
 import { damageIn, replacementReason, requestReplacement } from '../storage/files/data-directory.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
-import { lostIn, lostLogMessage, MeasuredLog, type SharedDocuments, shortIdOf } from './log/commit-log.ts'
+import { type CommitLog, lostIn, lostLogMessage, type SharedDocuments, shortIdOf } from './log/commit-log.ts'
 import { placeOf } from './log/founding.ts'
 import { type NatsCluster, openNatsCluster } from './log/nats-cluster.ts'
 import { ClusterView, logServerNotes } from './membership/cluster-view.ts'
-import { type Announcement, checkDimension, dimensionFault, Membership } from './membership/membership.ts'
+import { type Announcement, Membership } from './membership/membership.ts'
 import { removeMember, setMemberState, setReplicas } from './membership/ownership.ts'
 import { type MemberState, readTopology, toJson } from './membership/topology.ts'
 import { type NodeEvent, next } from './node-state.ts'
-import { twinMessage, untilNameIsFree } from './pings.ts'
-import { NodeRequests } from './requests.ts'
+import { NodeRequests, twinMessage, untilNameIsFree } from './requests.ts'
 import { type ClusterFigures, type ClusterServiceOptions, ServiceStatus } from './service-status.ts'
 import { PartitionMover } from './transfer/partition-mover.ts'
 import { fetchReplica } from './transfer/replica-fetch.ts'
@@ -52,9 +51,7 @@ export class ClusterService {
   /** Woken when something has happened, and once a second. */
   readonly #happened = new Waiters()
   #nats: NatsCluster | undefined
-  #log: MeasuredLog | undefined
   #node: ClusterNode | undefined
-  #data: ServedData | undefined
   #membership: Membership | undefined
   #requests: NodeRequests | undefined
   #parts: PartitionMover | undefined
@@ -68,8 +65,6 @@ export class ClusterService {
   #generation = 0
   /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
   #lost: { readonly why: string; readonly position: number } | undefined
-  /** How the dimension of another node differs from that of this one, when that was reported. */
-  #dimensionFault: string | undefined
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -79,7 +74,6 @@ export class ClusterService {
       state: this.#state,
       node: this.#node,
       nats: this.#nats,
-      log: this.#log,
       membership: this.#membership,
       parts: this.#parts,
       reason: this.#reason,
@@ -87,7 +81,6 @@ export class ClusterService {
       lostLog: this.#lostLog,
       position: this.position,
       fetches: this.#fetches,
-      data: this.#data,
     }))
   }
 
@@ -98,7 +91,6 @@ export class ClusterService {
    *   closed meanwhile
    */
   async start(data: ServedData): Promise<void> {
-    this.#data = data
     const started = Promise.withResolvers<void>()
     this.#running = this.#run(data, started)
     await started.promise
@@ -196,7 +188,7 @@ export class ClusterService {
   }
 
   async #connect(data: ServedData): Promise<void> {
-    const { cluster, node, onAppend, openLog = openNatsCluster } = this.#options
+    const { cluster, node, openLog = openNatsCluster } = this.#options
     this.#logger.info({ cluster, node }, 'connecting to the log of the cluster')
     // Damaged data may also come from a log.
     const hasApplied = await data.openStore().then(
@@ -209,8 +201,7 @@ export class ClusterService {
     const joining = { ...this.#options, mayFound: false, isMember: hasApplied, onUnfounded }
     this.#nats = await openLog(joining, this.#logger, this.#stop.signal)
     this.#reason = undefined
-    this.#log = new MeasuredLog(this.#nats.log, onAppend)
-    const log = this.#log
+    const { log } = this.#nats
     const { first, last, bytes } = await this.#answered(() => log.bounds())
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
     const { maxRequestBytes, answerBytes, onRequest: onCall } = this.#options
@@ -232,6 +223,7 @@ export class ClusterService {
       messageBytesMax: Math.max(messageFactor * maxRequestBytes, messageBytesMin),
     })
     this.#requests = peers
+    await this.#answered(() => peers.checkReached())
     this.#parts = new PartitionMover({
       self: node,
       view: this.#view,
@@ -247,7 +239,7 @@ export class ClusterService {
     if (wanted !== undefined) return wanted
     const documents = this.#documents
     const { node } = this.#options
-    const log = this.#log!
+    const log = this.#log
     try {
       const store = await data.openStore()
       const { main, collections } = store
@@ -276,16 +268,15 @@ export class ClusterService {
   async #enter(mayFound: boolean): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
-    const { node, replicas, announcementMs } = this.#options
+    const { node, replicas, dimension } = this.#options
     const describe = (): Announcement => this.#status.announcement
-    const { signal } = this.#stop
     const logger = this.#logger
-    await this.#answered(() => checkDimension({ documents, node, describe, logger, signal, announcementMs }))
     this.#membership = await this.#answered(() =>
       Membership.join({
         documents,
         node,
         replicas,
+        dimension,
         mayFound,
         logger,
         describe,
@@ -299,31 +290,32 @@ export class ClusterService {
   }
 
   /**
-   * Looks at the cluster about once a second: what other nodes announce, whether their dimensions differ, and whether
-   * only other nodes have noticed that the log is lost. Resolves soon after this service is stopped.
+   * Looks at the cluster about once a second: what other nodes announce, and whether only other nodes
+   * have noticed that the log is lost. Resolves soon after this service is stopped.
    */
   async #watch(): Promise<void> {
     const { signal } = this.#stop
-    const { node: self } = this.#options
-    const view = this.#view
     while (!signal.aborted) {
-      const log = this.#log!
-      await view.refresh(log, this.#membership)
-      const fault = dimensionFault(self, this.#status.announcement, view.announced)
-      if (fault !== undefined && fault !== this.#dimensionFault) this.#logger.error(fault)
-      this.#dimensionFault = fault
-      await this.#replaceAway()
-      const { run = this.#status.run } = view.announced.get(self) ?? {}
-      if (run !== this.#status.run && !this.#hasTwin) this.#logger.error(twinMessage(self))
-      this.#hasTwin = run !== this.#status.run
-      const isRunning = this.#state === 'serving' || this.#state === 'draining'
-      const logId = shortIdOf(log)
-      for (const [name, { lostLog, position }] of view.announced) {
-        if (isRunning && lostLog === logId)
-          this.#node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
-      }
+      // Undefined while the log is lost.
+      if (this.#nats !== undefined) await this.#look(this.#nats.log)
       this.#happened.wakeAll()
       await pause(watchMs, signal)
+    }
+  }
+
+  async #look(log: CommitLog): Promise<void> {
+    const { node: self } = this.#options
+    const view = this.#view
+    await view.refresh(log, this.#membership)
+    await this.#replaceAway()
+    const { run = this.#status.run } = view.announced.get(self) ?? {}
+    if (run !== this.#status.run && !this.#hasTwin) this.#logger.error(twinMessage(self))
+    this.#hasTwin = run !== this.#status.run
+    const isRunning = this.#state === 'serving' || this.#state === 'draining'
+    const logId = shortIdOf(log)
+    for (const [name, { lostLog, position }] of view.announced) {
+      if (isRunning && lostLog === logId)
+        this.#node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
     }
   }
 
@@ -387,7 +379,7 @@ export class ClusterService {
     await this.#answered(async () => await this.#parts!.leave())
     await fetchReplica(data, {
       node: name,
-      logId: shortIdOf(this.#log!),
+      logId: shortIdOf(this.#log),
       logger: this.#logger,
       retryMs,
       peers: this.#requests!,
@@ -431,7 +423,7 @@ export class ClusterService {
 
   /** Loads the data, and applies the log to them. */
   async #catchUp(data: ServedData): Promise<NodeEvent> {
-    const { node: name, maxBufferedBytes, maxRequestBytes, onApply, onAcknowledge } = this.#options
+    const { node: name, maxBufferedBytes, maxRequestBytes, onAppend, onApply, onAcknowledge } = this.#options
     const { appendTimeoutMs = 0, logBytesMax } = this.#options
     // What an earlier attempt has left behind.
     if (this.#node !== undefined) await this.#unload(data, 'this node loads its data again')
@@ -440,12 +432,13 @@ export class ClusterService {
     const sharding = await this.#answered(async () => await this.#parts!.shardingOf(stored))
     const node = new ClusterNode({
       sharding,
-      log: this.#log!,
+      log: this.#log,
       documents: this.#nats!.documents,
       name,
       maxBufferedBytes: Math.min(maxBufferedBytes, logBytesMax / logShare),
       maxRequestBytes,
       logger: this.#logger,
+      onAppend,
       onApply,
       onAcknowledge,
       timeoutMs: Math.max(timeoutMs, appendTimeoutMs + answerMs),
@@ -533,8 +526,16 @@ export class ClusterService {
     return await this.node.admit(read, signal)
   }
 
+  get #log(): CommitLog {
+    return this.#connected.log
+  }
+
   get #documents(): SharedDocuments {
-    if (this.#nats !== undefined) return this.#nats.documents
+    return this.#connected.documents
+  }
+
+  get #connected(): NatsCluster {
+    if (this.#nats !== undefined) return this.#nats
     throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer')
   }
 

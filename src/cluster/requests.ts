@@ -1,5 +1,4 @@
 import { crc32 } from 'node:zlib'
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { AnswerRoom, ByteBudget } from '../base/budgets.ts'
 import { cancellation, DatabaseError, reasonIn, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -7,11 +6,12 @@ import {
   type Ask,
   AskSchema,
   NextSchema,
-  type Part,
+  type Part as PartMessage,
   PartSchema,
-  PingSchema,
 } from '../messages/generated/cluster_pb.js'
-import { unlessAborted } from './waiting.ts'
+import { Encoded, type Fields } from '../messages/reader.ts'
+import { encode, type Init } from '../messages/writer.ts'
+import { pause, unlessAborted } from './waiting.ts'
 
 /**
  * Requests between the nodes of a cluster, through the servers of the log:
@@ -32,18 +32,7 @@ import { unlessAborted } from './waiting.ts'
 
 /** The operations that nodes ask each other for. */
 export type PeerOperation =
-  | (
-      | 'search'
-      | 'get'
-      | 'list'
-      | 'count'
-      | 'facets'
-      | 'plan'
-      | 'words'
-      | 'legs'
-      | 'stats'
-      | 'collectionPoints'
-    )
+  | ('search' | 'get' | 'list' | 'count' | 'facets' | 'plan' | 'words' | 'legs' | 'stats')
   | ('points' | 'pointsHeld' | 'snapshotPart')
   | ('write' | 'applied' | 'found' | 'ping')
 
@@ -132,11 +121,12 @@ export interface NodeRequestsOptions {
 export class NodeRequests implements Peers {
   readonly #options: NodeRequestsOptions
   /** What is left to send of this node's requests, by the number of the call. */
-  readonly #unsent = new Map<bigint, Iterator<Part>>()
+  readonly #unsent = new Map<number, Iterator<Part>>()
   /** The calls of other nodes, by node and number. */
   readonly #answering = new Map<string, AnsweredCall>()
   readonly #unsubscribe: () => void
-  #last = BigInt(Date.now()) << 20n
+  /** Greater than those of earlier runs: no node asks a thousand times a millisecond. */
+  #last = Date.now() * 1024
 
   /** Answers from now on. */
   constructor(options: NodeRequestsOptions) {
@@ -179,6 +169,12 @@ export class NodeRequests implements Peers {
     for (const call of this.#answering.values()) call.cancel()
   }
 
+  /** @throws DatabaseError `not_ready` when requests do not reach this node: others would wait for it in vain */
+  async checkReached(): Promise<void> {
+    const message = 'requests do not reach this node: the log servers must let it subscribe to its subject'
+    if (!(await isThere(this.#options))) throw new DatabaseError('not_ready', message)
+  }
+
   #subjectOf(node: string, operation: string): string {
     return subjectOf(this.#options.cluster, node, operation)
   }
@@ -196,9 +192,9 @@ export class NodeRequests implements Peers {
     const endMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs
     const more = body.length > partBytes
     if (more) this.#unsent.set(call, partsOf(body.subarray(partBytes), true))
-    const next = toBinary(NextSchema, create(NextSchema, { from, call }))
+    const next = encode(NextSchema, { from, call })
     let isOver = false
-    const request = async (to: string, message: Uint8Array): Promise<Part> => {
+    const request = async (to: string, message: Uint8Array): Promise<Fields<PartMessage>> => {
       const waitMs = endMs === undefined ? partMs : Math.max(1, Math.ceil(endMs - performance.now()))
       try {
         return partIn(await unlessAborted(bus.request(to, message, waitMs), signal))
@@ -216,8 +212,11 @@ export class NodeRequests implements Peers {
         body: body.subarray(0, partBytes),
         crc: crc32(body.subarray(0, partBytes)),
       }
-      let part = await request(this.#subjectOf(node, operation), toBinary(AskSchema, create(AskSchema, ask)))
-      let pieces: Uint8Array[] = []
+      let part = await request(
+        this.#subjectOf(node, operation),
+        encode(AskSchema, ask, ask.body.length + headBytes),
+      )
+      let pieces: Buffer[] = []
       let bytes = 0
       for (;;) {
         isOver = part.endsAnswer
@@ -227,7 +226,7 @@ export class NodeRequests implements Peers {
         if (bytes > messageBytesMax) throw tooLong(`the answer of node ${node}`, messageBytesMax)
         pieces.push(part.body)
         if (part.endsMessage) {
-          yield pieces.length === 1 ? asBuffer(pieces[0]!) : Buffer.concat(pieces)
+          yield pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
           pieces = []
           bytes = 0
         }
@@ -243,14 +242,14 @@ export class NodeRequests implements Peers {
   async #take(operation: string, message: Uint8Array, reply: (message: Uint8Array) => void): Promise<void> {
     try {
       if (operation === 'next' || operation === 'cancel') {
-        const { from, call, ofRequest } = fromBinary(NextSchema, message)
+        const { from, call, ofRequest } = Encoded.of(NextSchema, asBuffer(message)).read()
         const answered = this.#answering.get(keyOf(from, call))
         if (operation === 'cancel') answered?.cancel()
-        else if (ofRequest) reply(encoded(this.#unsent.get(call)?.next().value ?? gone))
+        else if (ofRequest) reply(encoded(this.#unsent.get(Number(call))?.next().value ?? gone))
         else reply(encoded((await answered?.next()) ?? gone))
         return
       }
-      const ask = fromBinary(AskSchema, message)
+      const ask = Encoded.of(AskSchema, asBuffer(message)).read()
       reply(encoded(await this.#begin(operation, ask)))
     } catch (err) {
       // Such as bytes that no node sends. The asking node has a time limit.
@@ -259,11 +258,10 @@ export class NodeRequests implements Peers {
   }
 
   /** Begins to answer; returns the first part. */
-  async #begin(operation: string, ask: Ask): Promise<Part> {
+  async #begin(operation: string, ask: Fields<Ask>): Promise<Part> {
     const { handlers, answerBytes, logger } = this.#options
     const { from: node, call: number } = ask
-    const handler: PeerHandler | undefined =
-      operation === 'ping' ? (body, call) => this.#answerPing(body, call) : handlers.get(operation)
+    const handler = operation === 'ping' ? answerPing : handlers.get(operation)
     if (handler === undefined)
       return failedPart(
         new DatabaseError('not_ready', `this node does not know the request ${operation} yet`),
@@ -274,7 +272,7 @@ export class NodeRequests implements Peers {
     }
     const key = keyOf(node, number)
     const room = answerBytes?.hold(0)
-    const call = new AnsweredCall(ask.timeoutMs, {
+    const call = new AnsweredCall(Number(ask.timeoutMs), {
       answer: async (signal) => handler(await this.#bodyOf(ask, signal), { node, signal, room }),
       onInternal: (error) =>
         logger.error({ peer: node, operation, err: error.cause ?? error }, error.message),
@@ -287,19 +285,11 @@ export class NodeRequests implements Peers {
     return await call.next()
   }
 
-  /** Pings the asking node first, if that one wants it. */
-  async #answerPing(body: Buffer, { node, signal }: PeerCall): Promise<Uint8Array> {
-    const isCalledBack = fromBinary(PingSchema, body).callBack
-    if (isCalledBack)
-      await this.ask(node, 'ping', pingMessage({ callBack: false }), { signal, timeoutMs: pingMs })
-    return noBytes
-  }
-
-  async #bodyOf({ from, call, more, body, crc }: Ask, signal: AbortSignal): Promise<Buffer> {
+  async #bodyOf({ from, call, more, body, crc }: Fields<Ask>, signal: AbortSignal): Promise<Buffer> {
     checkBody(body, crc)
-    if (!more) return asBuffer(body)
+    if (!more) return body
     const { bus, messageBytesMax } = this.#options
-    const next = toBinary(NextSchema, create(NextSchema, { from, call, ofRequest: true }))
+    const next = encode(NextSchema, { from, call, ofRequest: true })
     const pieces: Uint8Array[] = [body]
     let bytes = body.length
     for (let isWhole = false; !isWhole; ) {
@@ -375,7 +365,7 @@ class AnsweredCall {
       yield* partsOf(message, false)
       if (signal.aborted) throw signal.reason
     }
-    yield create(PartSchema, { endsAnswer: true })
+    yield { endsAnswer: true }
   }
 
   #end(): void {
@@ -387,42 +377,40 @@ class AnsweredCall {
   }
 }
 
+/** A part of an answer or a request, as it is written. */
+type Part = Init<PartMessage>
+
 /** Cuts a message into parts. */
 function* partsOf(message: Uint8Array, isLast: boolean): Generator<Part, undefined> {
   let at = 0
   do {
     const endsMessage = at + partBytes >= message.length
     const body = message.subarray(at, at + partBytes)
-    yield create(PartSchema, {
-      body,
-      crc: crc32(body),
-      endsMessage,
-      endsAnswer: endsMessage && isLast,
-    })
+    yield { body, crc: crc32(body), endsMessage, endsAnswer: endsMessage && isLast }
     at += partBytes
   } while (at < message.length)
 }
 
-function partIn(bytes: Uint8Array): Part {
-  const part = fromBinary(PartSchema, bytes)
+function partIn(bytes: Uint8Array): Fields<PartMessage> {
+  const part = Encoded.of(PartSchema, asBuffer(bytes)).read()
   checkBody(part.body, part.crc)
   return part
 }
 
 /** The checksums of TCP miss some damage, and a stored point is not compared with its copy again. */
-function checkBody(body: Uint8Array, crc: number): void {
-  if (crc32(body) !== crc) throw new Error('a message between nodes was damaged on its way')
+function checkBody(body: Uint8Array, crc: number | bigint): void {
+  if (crc32(body) !== Number(crc)) throw new Error('a message between nodes was damaged on its way')
 }
 
 function encoded(part: Part): Uint8Array {
-  return toBinary(PartSchema, part)
+  return encode(PartSchema, part, (part.body?.length ?? 0) + headBytes)
 }
 
 function failedPart({ reason, message: error }: DatabaseError): Part {
-  return create(PartSchema, { reason, error, endsAnswer: true })
+  return { reason, error, endsAnswer: true }
 }
 
-function errorOf({ reason, error }: Part): DatabaseError {
+function errorOf({ reason, error }: Fields<PartMessage>): DatabaseError {
   // A later program may have reasons that this one does not know.
   return new DatabaseError(reasonIn(reason) ?? 'internal', error)
 }
@@ -443,18 +431,51 @@ function tooLong(what: string, bytesMax: number, why = ''): DatabaseError {
   return new DatabaseError('request_too_large', `${what} exceeds ${bytesMax} bytes${why}`)
 }
 
-export function pingMessage(ping: { readonly callBack: boolean }): Uint8Array {
-  return toBinary(PingSchema, create(PingSchema, ping))
+/** Says that this node is there. */
+async function answerPing(): Promise<Uint8Array> {
+  return noBytes
 }
 
-/** Whether a process already answers requests under the name of a node. */
-export async function isNameTaken(bus: MessageBus, cluster: string, node: string): Promise<boolean> {
-  const body = pingMessage({ callBack: false })
-  const ask = toBinary(AskSchema, create(AskSchema, { from: node, body, crc: crc32(body) }))
+/** Whether requests to a node reach a process. */
+async function isThere({ bus, cluster, node }: NodeName): Promise<boolean> {
+  const ask = encode(AskSchema, { from: node, crc: crc32(noBytes) })
   return await bus.request(subjectOf(cluster, node, 'ping'), ask, pingMs).then(
     () => true,
     () => false,
   )
+}
+
+interface NodeName {
+  readonly bus: MessageBus
+  readonly cluster: string
+  readonly node: string
+}
+
+interface NameCheck extends NodeName {
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  /** How long a process of the same name may take to end. */
+  readonly patienceMs: number
+}
+
+/**
+ * Resolves when no process answers under the name of this node, which begins to answer afterwards.
+ *
+ * @throws Error when another process keeps the name
+ */
+export async function untilNameIsFree({ logger, signal, patienceMs, ...name }: NameCheck): Promise<void> {
+  const untilMs = performance.now() + patienceMs
+  for (let attempt = 1; await isThere(name); attempt += 1) {
+    signal.throwIfAborted()
+    if (performance.now() >= untilMs) throw new Error(twinMessage(name.node))
+    if (attempt === 1) logger.warn(`${twinMessage(name.node)}. Waiting in case it is just stopping`)
+    await pause(500, signal)
+  }
+}
+
+/** What is wrong when two processes have one name. */
+export function twinMessage(node: string): string {
+  return `another process runs as node ${node} of this cluster: give each a CLUSTER_NODE_NAME of its own`
 }
 
 function subjectOf(cluster: string, node: string, operation: string): string {
@@ -466,7 +487,7 @@ function subjectToken(node: string): string {
   return /^[\w-]+$/.test(node) ? node : `=${Buffer.from(node).toString('base64url')}`
 }
 
-function keyOf(node: string, call: bigint): string {
+function keyOf(node: string, call: number | bigint): string {
   return `${call} ${node}`
 }
 
@@ -480,9 +501,11 @@ const gone: Part = failedPart(
 const noBytes = Buffer.alloc(0)
 
 /** How long a node may take to say that it is there. */
-export const pingMs = 2_000
+const pingMs = 2_000
 /** Half of what a NATS server accepts by default, with room for the rest of the message. */
 const partBytes = 512 * 1024
+/** What a message has in addition to its body, roughly. */
+const headBytes = 256
 /** How long an answer of one message may take. */
 const defaultTimeoutMs = 10_000
 /** How long a part of a longer answer may take. A part may wait for a log that is held for some seconds. */

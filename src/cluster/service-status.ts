@@ -4,17 +4,16 @@ import { type ClusterStatus, drainedReason, type NodeState } from '../base/clust
 import { version } from '../base/runtime.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { LocalStatus } from './cluster-node-options.ts'
-import { type MeasuredLog, shortIdOf } from './log/commit-log.ts'
+import { shortIdOf } from './log/commit-log.ts'
 import type { NatsCluster, NatsClusterOptions, openNatsCluster } from './log/nats-cluster.ts'
 import { type ClusterView, logStatus, nodeStatuses, partitionsStatus } from './membership/cluster-view.ts'
-import { type Announcement, dimensionNote, type Membership } from './membership/membership.ts'
+import type { Announcement, Membership } from './membership/membership.ts'
 import type { PartitionMover } from './transfer/partition-mover.ts'
 
 /** What a service has and does now. Whatever does not exist is undefined. */
 interface ServiceState {
   readonly node: ClusterNode | undefined
   readonly nats: NatsCluster | undefined
-  readonly log: MeasuredLog | undefined
   readonly membership: Membership | undefined
   readonly parts: PartitionMover | undefined
   readonly state: NodeState
@@ -28,7 +27,6 @@ interface ServiceState {
   readonly position: number
   /** How often everything was fetched from another node. */
   readonly fetches: number
-  readonly data: Parameters<typeof dimensionNote>[0] | undefined
 }
 
 /** What a service reports about itself: to operators, in metrics and to other nodes. */
@@ -47,8 +45,8 @@ export class ServiceStatus {
 
   /** For metrics. */
   get figures(): ClusterFigures {
-    const { node, nats, log, parts, fetches } = this.#now()
-    const { position, floor, digestMismatches } = node?.status ?? beginning
+    const { node, nats, parts, fetches } = this.#now()
+    const { position, floor, gaps, digestMismatches } = node?.status ?? beginning
     const view = this.#view
     return {
       position,
@@ -57,7 +55,7 @@ export class ServiceStatus {
       logBytes: view.log?.bytes ?? 0,
       logServers: view.log?.servers?.length ?? 0,
       logServersCurrent: view.log?.servers?.filter((each) => each.is_current).length ?? 0,
-      gaps: log?.gaps ?? 0,
+      gaps,
       digestMismatches,
       fetches,
       hedges: node?.hedges ?? 0,
@@ -114,7 +112,7 @@ export class ServiceStatus {
   /** For other nodes. */
   get announcement(): Announcement {
     const { zone, address } = this.#options
-    const { node, log, data, state } = this.#now()
+    const { node, nats, state } = this.#now()
     const { position } = node?.status ?? beginning
     return {
       zone,
@@ -123,11 +121,10 @@ export class ServiceStatus {
       version: version(),
       state,
       ...this.#asked(),
-      ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(log!) }),
+      ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(nats!.log) }),
       isReady: this.notReady === undefined,
       serves: this.notServing === undefined,
       position,
-      dimension: data && dimensionNote(data),
     }
   }
 
@@ -159,6 +156,7 @@ const beginning: LocalStatus = {
   floor: 0,
   isReady: false,
   answers: false,
+  gaps: 0,
   digestMismatches: 0,
   fault: undefined,
 }
@@ -169,6 +167,8 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly address: () => string
   /** Nodes that hold each point, for the first node; absent: the usual number. */
   readonly replicas?: number | undefined
+  /** The length of all vectors; absent: that of the first one. */
+  readonly dimension?: number | undefined
   readonly maxBufferedBytes: number
   readonly maxRequestBytes: number
   /** Counts the answers to other nodes. */

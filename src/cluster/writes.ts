@@ -160,7 +160,7 @@ export class Writes {
             )
       return { part, answer }
     }
-    const answers = await this.#gathered({ kind: 'found', partitions: lookup.partitions, signal, ask })
+    const answers = await this.#gathered({ partitions: lookup.partitions, signal, ask })
     for (const { part, answer } of answers) lookup.take(part, answer)
   }
 
@@ -304,7 +304,7 @@ export class Writes {
     }
     for (;;) {
       try {
-        await this.#options.scatter.gather({ kind: 'applied', partitions, signal: until, ask })
+        await this.#options.scatter.gather({ partitions, signal: until, ask })
         return
       } catch (error) {
         if (caller?.aborted) throw cancellation(caller)

@@ -204,8 +204,9 @@ const firstBytes = 256
 export function encode<Schema extends DescMessage>(
   schema: Schema,
   message: Init<MessageShape<Schema>>,
+  expectedBytes = 0,
 ): Buffer {
-  const writer = new MessageWriter()
+  const writer = new MessageWriter(undefined, expectedBytes)
   writer.write(schema, message)
   return writer.finish()
 }

@@ -34,6 +34,7 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     zone: config.clusterZone,
     address: () => `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
     replicas: config.clusterReplicas,
+    dimension: config.dimension,
     appendsMax: config.clusterMaxAppends,
     appendTimeoutMs: config.clusterAppendTimeoutMs,
     maxBufferedBytes: config.maxBufferedBytes,

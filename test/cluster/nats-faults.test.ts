@@ -5,10 +5,13 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../../src/base/errors.ts'
 import { createLogger } from '../../src/base/log.ts'
+import { UncertainAppend } from '../../src/cluster/log/commit-log.ts'
 import { openNatsCluster } from '../../src/cluster/log/nats-cluster.ts'
+import { logServerNotes } from '../../src/cluster/membership/cluster-view.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { openLog, take } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { noSmallDisk } from '../support/small-disk.ts'
 import { waitFor } from '../support/until.ts'
 
 const skip = natsMissing()
@@ -32,6 +35,53 @@ describe('a log', { skip }, () => {
       await using node = await openLog(servers, 'rot', { urls })
       assert.deepEqual(await take(node.log, 1, texts.length), texts)
     }
+  })
+
+  it('goes on while it is trimmed and its leader has a full disk, and names that server until it is restarted', async (test) => {
+    await using servers = await NatsServers.start({ count: 3, volumeBytes: 24 * 1024 * 1024 })
+    if (servers.volumes.length === 0) return test.skip(noSmallDisk)
+    await using node = await openLog(servers, 'trimmed', { logBytesMax: 4 * 1024 * 1024 })
+    const { log } = node
+    const record = Buffer.alloc(200_000, 1)
+    const acknowledged = new Map<string, number>()
+    const append = async (id: string): Promise<boolean> => {
+      // With the same id, as nodes do: what may have been stored is stored once.
+      for (;;) {
+        try {
+          acknowledged.set(id, await log.append(record, { id, partition: 0 }))
+          return true
+        } catch (error) {
+          if (error instanceof UncertainAppend) continue
+          if (error instanceof DatabaseError && error.reason === 'disk_full') return false
+          if (!(error instanceof DatabaseError && error.reason === 'not_ready')) throw error
+        }
+      }
+    }
+    for (let round = 0; round < 40; round += 1) await append(`before ${round}`)
+    assert.ok((await log.bounds()).first > 1, 'the log discards its oldest records')
+    const leader = (await waitFor(async () => await servers.leaderOf('VDB-trimmed')))!
+    servers.volumes[leader]!.fill()
+    const named = await waitFor(async () => {
+      await append(`during ${acknowledged.size}`)
+      const notes = logServerNotes(await log.bounds())
+      return notes.some((note) => note.startsWith(`log server n${leader} is away`)) ? notes : undefined
+    })
+    assert.equal(named.length, 1)
+    // Long enough to discard everything from before.
+    for (let round = 0; round < 40; round += 1) assert.ok(await append(`after ${round}`), 'writes go on')
+    servers.volumes[leader]!.empty()
+    await servers.kill(leader)
+    await servers.startOne(leader)
+    await waitFor(async () => {
+      const isWhole = (await servers.isCurrent(leader)) && logServerNotes(await log.bounds()).length === 0
+      return isWhole || undefined
+    })
+    assert.ok(await append('at last'))
+    const positions = [...acknowledged.values()]
+    assert.equal(new Set(positions).size, positions.length)
+    const { first, last } = await log.bounds()
+    assert.equal((await take(log, first, last - first + 1)).length, last - first + 1)
+    assert.ok(positions.every((position) => position <= last))
   })
 
   it('is readable only for nodes with the certificate', async () => {

@@ -1,7 +1,7 @@
 import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet } from '../../src/base/partitions.ts'
+import type { Sharding } from '../../src/cluster/cluster-node-options.ts'
 import { ownersIn, ringOf } from '../../src/cluster/membership/ring.ts'
-import type { Sharding } from '../../src/cluster/node-shards.ts'
 import type { Peers } from '../../src/cluster/requests.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 import type { SeededFaults } from './memory-log.ts'
@@ -52,7 +52,6 @@ export class SimulatedShards {
         await this.#pass('the request is lost')
         const { running } = this.#find(node)!
         if (running === undefined) throw new DatabaseError('not_ready', 'the node is not running')
-        if (method === 'ping') return await this.#ping()
         const answer = running.node.peerHandlers.get(method)!(Buffer.from(body), { node: name, signal })
         const bytes = await (answer as Promise<Uint8Array>)
         await this.#pass('the answer is lost')
@@ -77,12 +76,6 @@ export class SimulatedShards {
       await this.#pass('a part of the answer is lost')
       yield Buffer.from(part)
     }
-  }
-
-  /** NodeRequests answers a ping by itself, after one to the asking node. */
-  async #ping(): Promise<Buffer> {
-    for (const what of ['the ping back', 'its answer', 'the answer']) await this.#pass(`${what} is lost`)
-    return Buffer.alloc(0)
   }
 
   async #pass(loss: string): Promise<void> {

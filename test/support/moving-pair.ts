@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { PartitionSet, partitionCount } from '../../src/base/partitions.ts'
-import type { Sharding } from '../../src/cluster/node-shards.ts'
+import type { Sharding } from '../../src/cluster/cluster-node-options.ts'
 import type { PeerCall, Peers } from '../../src/cluster/requests.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { SharedMemoryDocuments, type SharedMemoryLog } from './memory-log.ts'

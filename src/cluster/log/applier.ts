@@ -88,6 +88,7 @@ export class Applier {
   #recent: RecentChanges | undefined
   /** Why the next record cannot be read, although the log answers. */
   #obstacle: Obstacle | undefined
+  #gaps = 0
 
   constructor(options: ApplierOptions) {
     this.#options = options
@@ -119,6 +120,11 @@ export class Applier {
 
   get failure(): Error | undefined {
     return this.#failure
+  }
+
+  /** How often the log did not have the next position. */
+  get gaps(): number {
+    return this.#gaps
   }
 
   /** Why no record has been read for a while, although the log answers; undefined while records are read. */
@@ -185,6 +191,7 @@ export class Applier {
         }
       } catch (error) {
         if (signal.aborted) return
+        if (error instanceof LogGap) this.#gaps += 1
         const end = await this.#endOf(error)
         if (end !== undefined) return this.fail(end)
         if (this.#obstacle === undefined)

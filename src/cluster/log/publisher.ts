@@ -26,6 +26,8 @@ interface PublisherOptions {
   readonly outcomes: Outcomes
   /** The clock of this node, in microseconds since 1970. */
   readonly nowUs: () => number
+  /** Called with the seconds that each append took. */
+  readonly onAppend?: ((seconds: number) => void) | undefined
   /** Called with the seconds that each write took until it was applied here. */
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
   /** Maximum bytes of requests that are on their way to the log or being applied. */
@@ -209,11 +211,14 @@ export class Publisher {
     signal: AbortSignal | undefined,
     deadline: AbortSignal,
   ): Promise<number> {
-    const { log, retryMs } = this.#options
+    const { log, retryMs, onAppend } = this.#options
     let isUncertain = false
     for (;;) {
       try {
-        return await appendBatch(log, { ...batch, signal: deadline })
+        const startMs = performance.now()
+        const position = await appendBatch(log, { ...batch, signal: deadline })
+        onAppend?.((performance.now() - startMs) / 1000)
+        return position
       } catch (error) {
         if (error instanceof UncertainAppend) isUncertain = true
         // Once an attempt is uncertain, a later refusal says nothing about that one.

@@ -45,6 +45,7 @@ describe('the view of a cluster', () => {
     const seen = new Seen()
     for (const node of ['a', 'b', 'c'])
       seen.topology = withEntered(seen.topology, {
+        dimension: null,
         node,
         member: { zone: '', address: node },
         replicas: 1,

@@ -2,12 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SharedMemoryDocuments } from '../../../test/support/memory-log.ts'
 import { until } from '../../../test/support/until.ts'
-import { createLogger } from '../../base/log.ts'
-import { type Announcement, checkDimension, dimensionFault, dimensionNote, Membership } from './membership.ts'
+import { type Announcement, Membership } from './membership.ts'
 import { removeMember, setMemberState } from './ownership.ts'
-import { fromJson, memberOf, toJson } from './topology.ts'
-
-const logger = createLogger({ level: 'silent', pretty: false })
+import { memberOf } from './topology.ts'
 
 describe('membership', () => {
   it('enters all nodes that start at the same time, and returns what they announce', async () => {
@@ -114,97 +111,3 @@ function cluster() {
     },
   }
 }
-
-describe('the dimension of nodes', () => {
-  const dimension = (value: number | null, isLogged = false) => ({ dimension: { value, isLogged } })
-  const faultOf = (own: Pick<Announcement, 'dimension'>, other: Pick<Announcement, 'dimension'>) =>
-    dimensionFault(
-      'a',
-      own,
-      new Map([
-        ['a', dimension(99)],
-        ['b', other],
-      ] as const),
-    )
-
-  it('must be the same on all, unless a node without one gets it from the log', () => {
-    assert.equal(
-      faultOf(dimension(3), dimension(null)),
-      'DIMENSION is 3 on node a and not set on node b: they would store different points',
-    )
-    assert.match(faultOf(dimension(null), dimension(3)) ?? '', /is not set on node a and 3 on node b/)
-    assert.equal(faultOf(dimension(3, true), dimension(null)), undefined)
-    assert.equal(faultOf(dimension(null), dimension(3, true)), undefined)
-    assert.match(faultOf(dimension(4), dimension(3, true)) ?? '', /4 on node a and 3 on node b/)
-    assert.equal(faultOf(dimension(null), dimension(null)), undefined)
-  })
-
-  it('is not compared while the data of a node are not open', () => {
-    assert.equal(dimensionNote({ opened: undefined }), undefined)
-    assert.equal(faultOf(dimension(3), {}), undefined)
-    assert.equal(faultOf({}, dimension(3)), undefined)
-  })
-})
-
-describe('a node that starts', () => {
-  const announcementOf = (value: number): Announcement => ({
-    zone: 'z',
-    address: 'x',
-    version: '1.0.0',
-    state: 'serving',
-    isReady: false,
-    position: 0,
-    serves: false,
-    answers: false,
-    generation: 0,
-    dimension: { value, isLogged: false },
-  })
-  const check = (shared: SharedMemoryDocuments, node: string, value: number, stop = new AbortController()) =>
-    checkDimension({
-      documents: shared.connect(),
-      node,
-      logger,
-      signal: stop.signal,
-      announcementMs: 200,
-      describe: () => announcementOf(value),
-    })
-
-  it('is refused when its dimension differs from that of a running node, and says how to change it', async () => {
-    const shared = new SharedMemoryDocuments({ announcementMs: 1e9 })
-    await shared.connect().announce('b', toJson(announcementOf(6)))
-    await assert.rejects(
-      check(shared, 'a', 5),
-      /DIMENSION is 5 on node a and 6 on node b: .*to change it, stop all nodes first$/,
-    )
-    await check(shared, 'a', 6)
-  })
-
-  it('waits until the announcement of a node that has stopped is gone', async () => {
-    const shared = new SharedMemoryDocuments({ announcementMs: 200 })
-    await shared.connect().announce('b', toJson(announcementOf(6)))
-    await check(shared, 'a', 5)
-  })
-
-  it('announces itself first, so that of two nodes that start together one notices the difference', async () => {
-    const shared = new SharedMemoryDocuments({ announcementMs: 1e9 })
-    const outcomes = await Promise.allSettled([check(shared, 'a', 5), check(shared, 'b', 6)])
-    assert.ok(outcomes.some(({ status }) => status === 'rejected'))
-    const said = await shared.connect().announced()
-    assert.deepEqual(
-      [...said].map(([node, value]) => [node, fromJson<Announcement>(value).dimension]),
-      [
-        ['a', announcementOf(5).dimension],
-        ['b', announcementOf(6).dimension],
-      ],
-    )
-  })
-
-  it('stops waiting when it is stopped', async () => {
-    const shared = new SharedMemoryDocuments({ announcementMs: 1e9 })
-    await shared.connect().announce('b', toJson(announcementOf(6)))
-    const stop = new AbortController()
-    const waiting = check(shared, 'a', 5, stop)
-    stop.abort()
-    await waiting
-  })
-})

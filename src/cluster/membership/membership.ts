@@ -1,6 +1,5 @@
 import type { NodeState } from '../../base/cluster-status.ts'
 import type { Logger } from '../../base/log.ts'
-import type { ServedData } from '../../collections/served-data.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import { pause, unlessAborted } from '../waiting.ts'
 import { replicasNote, setMemberState, withEntered } from './ownership.ts'
@@ -32,7 +31,6 @@ export interface Announcement extends Omit<Member, 'state'> {
   readonly takesFrom?: string
   /** All records up to here are applied. */
   readonly position: number
-  readonly dimension?: DimensionNote | undefined
   /** The short id of the log, if the node knows that it is lost: other nodes have to stop, too. */
   readonly lostLog?: string
 }
@@ -44,6 +42,8 @@ interface MembershipOptions {
   readonly logger: Logger
   /** Nodes that hold each point, for the first node; absent: the usual number. */
   readonly replicas?: number | undefined
+  /** The DIMENSION of this node; absent: not set. */
+  readonly dimension?: number | undefined
   /** Whether this node may be the first one; absent: yes. */
   readonly mayFound?: boolean | undefined
   /** Called when the topology has a new state for this node. */
@@ -62,14 +62,16 @@ export class Membership {
     this.#options = options
   }
 
+  /** @throws Error when the DIMENSION of this node is not that of the cluster */
   static async join(options: MembershipOptions): Promise<Membership> {
     const membership = new Membership(options)
-    const { documents, node, describe, replicas, mayFound } = options
+    const { documents, node, describe, replicas, dimension = null, mayFound } = options
     const { zone, address } = describe()
     const entry = {
       node,
       member: { zone, address },
       replicas,
+      dimension,
       mayFound: mayFound ?? true,
     }
     const topology = await changeTopology(documents, (topology) => withEntered(topology, entry))
@@ -120,71 +122,5 @@ export class Membership {
       )
       await pause(announceMs, signal)
     }
-  }
-}
-
-/** The `DIMENSION` of a node's default collection. */
-interface DimensionNote {
-  /** Null: not set. */
-  readonly value: number | null
-  /** Whether a node that has not set it gets this value from the log. */
-  readonly isLogged: boolean
-}
-
-/** What a node announces about its dimension; undefined while its data are not open. */
-export function dimensionNote({ opened }: Pick<ServedData, 'opened'>): DimensionNote | undefined {
-  const { main } = opened ?? {}
-  return main && { value: main.dimension ?? null, isLogged: main.sequence > 0 }
-}
-
-type Dimension = Pick<Announcement, 'dimension'>
-
-/**
- * Says how the dimension of a node differs from that of another one; undefined: it does not. It decides which points are
- * refused, and nobody could tell afterwards which node was right.
- */
-export function dimensionFault(
-  node: string,
-  { dimension: own }: Dimension,
-  announced: ReadonlyMap<string, Dimension>,
-): string | undefined {
-  for (const [name, { dimension: other }] of announced) {
-    if (name === node || own === undefined || other === undefined || own.value === other.value) continue
-    if (own.value === null ? other.isLogged : other.value === null && own.isLogged) continue
-    const [here, there] = [own, other].map(({ value }) => value ?? 'not set')
-    return `DIMENSION is ${here} on node ${node} and ${there} on node ${name}: they would store different points`
-  }
-  return undefined
-}
-
-interface DimensionCheck {
-  readonly documents: SharedDocuments
-  readonly node: string
-  /** What the node announces. */
-  readonly describe: () => Dimension
-  readonly logger: Logger
-  readonly signal: AbortSignal
-  /** How long the announcement of a node remains after it has stopped. */
-  readonly announcementMs?: number | undefined
-}
-
-/**
- * Compares the dimension of a node that starts with that of the running nodes. Of nodes that start at the same time, at
- * least one notices the difference, because each of them announces itself first.
- *
- * @throws Error that names the values, and what to do
- */
-export async function checkDimension(check: DimensionCheck): Promise<void> {
-  const { documents, node, describe, logger, signal, announcementMs = 5_000 } = check
-  const untilMs = performance.now() + announcementMs + 1_000
-  for (let attempt = 1; ; attempt += 1) {
-    const own = describe()
-    await documents.announce(node, toJson(own))
-    const fault = dimensionFault(node, own, await announcedIn<Dimension>(documents))
-    if (fault === undefined || signal.aborted) return
-    if (performance.now() >= untilMs)
-      throw new Error(`${fault}. Set it alike; to change it, stop all nodes first`)
-    if (attempt === 1) logger.warn(`${fault}. Waiting in case the other node has just stopped`)
-    await pause(500, signal)
   }
 }

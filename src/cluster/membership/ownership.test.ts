@@ -113,6 +113,14 @@ describe('a topology that nodes enter and leave', () => {
     assert.equal(entered(three, 'c'), three)
   })
 
+  it('admits only nodes with the dimension of the first', () => {
+    const founded = entered(noTopology, 'a', { dimension: 3 })
+    assert.throws(() => entered(founded, 'b', { dimension: 4 }), /DIMENSION is 4 on node b and 3 where/)
+    assert.throws(() => entered(founded, 'b'), /DIMENSION is not set on node b and 3 where/)
+    assert.throws(() => entered(entered(noTopology, 'a'), 'b', { dimension: 3 }), /3 on node b and not set/)
+    assert.equal(entered(entered(founded, 'b', { dimension: 3 }), 'a', { dimension: 3 }).dimension, 3)
+  })
+
   it('keeps all points on each of up to three nodes, unless the first node says otherwise', () => {
     const three = entered(entered(entered(noTopology, 'a'), 'b'), 'c')
     for (const node of ['a', 'b', 'c']) assert.equal(shareOf(three.ownership, node).wanted, 256)
@@ -174,7 +182,14 @@ describe('a topology that nodes enter and leave', () => {
 
 function entered(topology: Topology, node: string, entry: Partial<Entry> = {}): Topology {
   const member = { zone: `zone of ${node}`, address: node }
-  return withEntered(topology, { replicas: undefined, mayFound: true, ...entry, node, member })
+  return withEntered(topology, {
+    replicas: undefined,
+    dimension: null,
+    mayFound: true,
+    ...entry,
+    node,
+    member,
+  })
 }
 
 function withState(topology: Topology, node: string): Topology {

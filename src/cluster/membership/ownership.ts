@@ -128,6 +128,8 @@ export interface Entry {
   readonly member: Pick<Member, 'zone' | 'address'>
   /** Nodes that should hold each point; absent: as the cluster was founded. */
   readonly replicas: number | undefined
+  /** Its DIMENSION; null: not set. */
+  readonly dimension: number | null
   /** Whether its data can be all the data of the cluster: then it can be the first node. */
   readonly mayFound: boolean
 }
@@ -135,15 +137,22 @@ export interface Entry {
 /**
  * Adds a node to the topology. The first node founds the cluster and owns all partitions; later nodes copy theirs.
  *
- * @throws DatabaseError `not_ready` when another node has to be the first one
+ * @throws DatabaseError `not_ready` when another node has to be the first one; Error when the DIMENSION differs
  */
 export function withEntered(topology: Topology, entry: Entry): Topology {
-  const { node, member, replicas = topology.ownership.ring.replicas, mayFound } = entry
+  const { node, member, replicas = topology.ownership.ring.replicas, dimension, mayFound } = entry
+  const { dimension: ofAll = dimension } = topology
+  if (ofAll !== dimension) {
+    const [here, there] = [dimension, ofAll].map((value) => value ?? 'not set')
+    throw new Error(
+      `DIMENSION is ${here} on node ${node} and ${there} where the cluster was founded: they would store different points`,
+    )
+  }
   const entered = withMember(topology, node, member)
   if (topology.generation > 0) return entered === topology ? topology : withPlaces(entered)
   if (!mayFound)
     throw new DatabaseError('not_ready', 'the node that founds the cluster has not entered it yet')
-  return { ...entered, ownership: foundedOwnership([{ name: node, zone: member.zone }], replicas) }
+  return { ...entered, dimension, ownership: foundedOwnership([{ name: node, zone: member.zone }], replicas) }
 }
 
 /** Makes the ring follow the members. A node that is drained or away receives nothing more, and its partitions move to the others. */

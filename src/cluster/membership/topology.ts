@@ -9,6 +9,8 @@ export interface Topology {
   readonly generation: number
   readonly members: Readonly<Record<string, Member>>
   readonly ownership: Ownership
+  /** The DIMENSION of the first node, which all must have: it decides which points are refused. Null: not set. */
+  readonly dimension?: number | null
 }
 
 /**

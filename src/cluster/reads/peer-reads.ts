@@ -7,9 +7,9 @@ import { type ReadAnswer, ReadAnswerSchema } from '../../messages/generated/clus
 import { Encoded, type Fields } from '../../messages/reader.ts'
 import { idIn, idMessage } from '../../messages/values.ts'
 import { MessageWriter } from '../../messages/writer.ts'
-import type { ChangeByFilter, CollectionStats, ListQuery, ReadCall } from '../../points/database.ts'
+import type { ChangeByFilter, ListQuery, ReadCall } from '../../points/database.ts'
 import type { NodeLegs } from '../../search/word-search.ts'
-import type { PeerAsk, PeerHandler, PeerOperation, Peers } from '../requests.ts'
+import type { PeerHandler, PeerOperation, Peers } from '../requests.ts'
 import type { NodeFacets, NodePlan, NodeResults, OrderedPage } from './merged-answers.ts'
 import {
   type FacetsQuery,
@@ -156,7 +156,7 @@ export function readHandlers(node: AnsweringNode): [PeerOperation, PeerHandler][
     writer.write(ReadAnswerSchema, { visible: visible ?? node.visible })
     return writer.finish()
   }
-  return [...kinds.map((kind): [PeerOperation, PeerHandler] => [kind, read]), ['stats', statsHandler(node)]]
+  return kinds.map((kind) => [kind, read])
 }
 
 const kinds = ['search', 'get', 'list', 'count', 'facets', 'plan', 'words', 'legs'] as const
@@ -216,36 +216,5 @@ async function answer(
     }
     case undefined:
       throw new DatabaseError('not_ready', 'this node does not know the question yet')
-  }
-}
-
-/**
- * Asks another node for the statistics of its points of a collection: a request with its name, and an answer in JSON,
- * in the form that people see.
- *
- * @returns undefined when the node does not answer, or has not loaded the collection
- */
-export async function askStats(
-  peers: Peers,
-  node: string,
-  collection: string,
-  ask: PeerAsk,
-): Promise<CollectionStats | undefined> {
-  try {
-    const answer = await peers.ask(node, 'stats', Buffer.from(collection), ask)
-    return JSON.parse(answer.toString()) as CollectionStats
-  } catch (error) {
-    if (error instanceof DatabaseError && !ask.signal?.aborted) return undefined
-    throw error
-  }
-}
-
-/** The time limit of a request for statistics: nobody should have to wait for a node that is gone. */
-export const usualStatsMs = 2_000
-
-function statsHandler(node: Pick<AnsweringNode, 'leaseLocal'>): PeerHandler {
-  return async (body) => {
-    using lease = await node.leaseLocal(body.toString())
-    return Buffer.from(JSON.stringify(lease.database.stats))
   }
 }

@@ -13,8 +13,6 @@ interface ScatterOptions {
 }
 
 export interface Question<Answer> {
-  /** The kind of question: answers of one kind take about the same time. */
-  readonly kind: string
   readonly partitions: PartitionSet
   readonly signal: AbortSignal | undefined
   /** Asks one node for some of the partitions. */
@@ -25,7 +23,7 @@ export interface Question<Answer> {
  * Asks the nodes of a cover, and others in place of those that fail or are slow.
  *
  *   cover ─┬─> node a ─> answer
- *          └─> node b ──── slow for its p95 ───┬─> answer       whichever comes first
+ *          └─> node b ────── after 100 ms ─────┬─> answer       whichever comes first
  *                    └──> the cover of its partitions without it ┘
  *
  * A node that failed, or was slower than the nodes in its place, is avoided for a second if other nodes have all of
@@ -33,7 +31,6 @@ export interface Question<Answer> {
  */
 export class Scatter {
   readonly #options: ScatterOptions
-  readonly #times = new AnswerTimes()
   /** By node, until when it is avoided, by `performance.now()`. */
   readonly #avoidedUntil = new Map<string, number>()
   /** How many second questions may be asked: a tenth of the first ones. */
@@ -57,6 +54,7 @@ export class Scatter {
     signal?.addEventListener('abort', onAbort)
     try {
       const asking = { ...question, signal: stop.signal }
+      this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
       const { placement } = this.#options
       const cover = placement.cover(partitions, this.#avoided())
       const parts =
@@ -86,10 +84,15 @@ export class Scatter {
   ): Promise<readonly Answer[]> {
     const { signal } = question
     if (part.node === this.#options.self) return await this.#here(part, question, failed)
-    const first = this.#timed(part, question)
-    const second = this.#hedge(part, question, failed, first.answered)
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => resolve(undefined), hedgeMs)
+    })
     try {
-      return await (second === undefined ? first.answer : Promise.any([first.answer, second.answer]))
+      const first = question.ask(part, signal).then((answer) => [answer])
+      const answer = await Promise.race([first, late])
+      if (answer !== undefined) return answer
+      return await Promise.any([first, this.#hedge(part, question, failed)])
     } catch (thrown) {
       const errors = thrown instanceof AggregateError ? thrown.errors : [thrown]
       const error = errors.find((each) => !isRetryable(each)) ?? errors[0]
@@ -97,8 +100,7 @@ export class Scatter {
       this.#avoid(part.node)
       return await this.#elsewhere(part, question, failed, error)
     } finally {
-      first.end()
-      second?.end()
+      clearTimeout(timer)
     }
   }
 
@@ -117,48 +119,20 @@ export class Scatter {
     }
   }
 
-  #timed<Answer>(part: CoverPart, question: Asking<Answer>): Attempt<Answer> {
-    const stop = new AbortController()
-    const startMs = performance.now()
-    const answer = question.ask(part, AbortSignal.any([question.signal, stop.signal])).then((each) => {
-      this.#times.add(part.node, question.kind, performance.now() - startMs)
-      return [each]
-    })
-    const answered = answer.then(
-      () => {},
-      () => {},
-    )
-    return { answer, answered, end: () => stop.abort(over) }
-  }
-
-  /** Also asks other nodes when a node takes longer than usual; undefined when no second question may be asked. */
-  #hedge<Answer>(
+  /** Asks other nodes, too, when a node is slow. */
+  async #hedge<Answer>(
     part: CoverPart,
     question: Asking<Answer>,
     failed: readonly string[],
-    answered: Promise<void>,
-  ): Attempt<Answer> | undefined {
-    const usualMs = this.#times.p95(part.node, question.kind) ?? unknownMs
-    this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
-    if (this.#hedges < 1) return undefined
-    const stop = new AbortController()
-    const signal = AbortSignal.any([question.signal, stop.signal])
-    const later = async (): Promise<readonly Answer[]> => {
-      const isOver = await Promise.race([
-        answered.then(() => true),
-        pause(Math.max(usualMs, hedgeMsMin), signal).then(() => false),
-      ])
-      // The first question reports its own outcome.
-      if (isOver || signal.aborted || this.#hedges < 1) throw notAsked
-      const others = this.#others(part, failed)
-      if (others.missing.size > 0) throw notAsked
-      this.#hedges -= 1
-      this.#options.onHedge?.()
-      const answers = await this.#all(others.parts, { ...question, signal }, [...failed, part.node])
-      this.#avoid(part.node)
-      return answers
-    }
-    return { answer: later(), answered, end: () => stop.abort(over) }
+  ): Promise<readonly Answer[]> {
+    const others = this.#others(part, failed)
+    // The first question reports its own outcome.
+    if (this.#hedges < 1 || others.missing.size > 0) throw notAsked
+    this.#hedges -= 1
+    this.#options.onHedge?.()
+    const answers = await this.#all(others.parts, question, [...failed, part.node])
+    this.#avoid(part.node)
+    return answers
   }
 
   async #elsewhere<Answer>(
@@ -192,13 +166,6 @@ interface Asking<Answer> extends Question<Answer> {
   readonly signal: AbortSignal
 }
 
-interface Attempt<Answer> {
-  readonly answer: Promise<readonly Answer[]>
-  /** Resolves when the attempt has succeeded or failed. */
-  readonly answered: Promise<void>
-  end(): void
-}
-
 /**
  * Finds a cover. If partitions are missing, it waits for them a moment.
  *
@@ -219,41 +186,6 @@ export async function foundParts(
   if (signal?.aborted) throw cancellation(signal)
   if (now.missing.size > 0) throw withoutOwner(now.missing, cause)
   return now.parts
-}
-
-/** How long nodes take to answer: the latest times, by node and kind of question. */
-class AnswerTimes {
-  readonly #times = new Map<string, Times>()
-
-  add(node: string, kind: string, ms: number): void {
-    const key = `${kind} ${node}`
-    const times = this.#times.get(key) ?? new Times()
-    this.#times.set(key, times)
-    times.add(ms)
-  }
-
-  /** The 95th percentile of the latest times; undefined while there are few. */
-  p95(node: string, kind: string): number | undefined {
-    return this.#times.get(`${kind} ${node}`)?.p95
-  }
-}
-
-class Times {
-  readonly #ms = new Float64Array(timesKept)
-  #count = 0
-  #p95: number | undefined
-
-  get p95(): number | undefined {
-    return this.#p95
-  }
-
-  add(ms: number): void {
-    this.#ms[this.#count % timesKept] = ms
-    this.#count += 1
-    if (this.#count % timesPerSort !== 0) return
-    const sorted = this.#ms.slice(0, Math.min(this.#count, timesKept)).sort()
-    this.#p95 = sorted[Math.floor(sorted.length * 0.95)]!
-  }
 }
 
 const none: ReadonlySet<string> = new Set()
@@ -284,10 +216,6 @@ const knownMs = 1_500
 const lookMs = 50
 const hedgesMax = 10
 const hedgesPerQuestion = 0.1
-/** Below this, timers are too coarse, and pauses of the garbage collector take as long. */
-const hedgeMsMin = 2
-/** Used in place of a node's p95 while few of its answers are known. */
-const unknownMs = 500
+/** Longer than nearly all answers take, and much shorter than a caller notices. */
+const hedgeMs = 100
 const avoidedMs = 1_000
-const timesKept = 128
-const timesPerSort = 32

@@ -32,7 +32,6 @@ import type { LegsAsked, ReadCollection, TermsAsked } from './node-reads.ts'
 /** What a search needs from the reads of a collection that is on several nodes: see `ScatteredReads`. */
 interface Reads {
   gatherAll<Answer>(
-    kind: string,
     call: ReadCall,
     ask: (reads: ReadsOfNode, call: ReadCall) => Promise<Answer>,
   ): Promise<readonly Answer[]>
@@ -114,7 +113,7 @@ export class ScatteredWords {
     const { words } = this.#local.livePoints
     const statisticsAmong = (filter: Filter | undefined): Promise<WordStatistics> =>
       statisticsOf(words, text, async (terms) => {
-        const counted = await this.#reads.gatherAll('words', call, (each, part) =>
+        const counted = await this.#reads.gatherAll(call, (each, part) =>
           each.wordCounts({ terms, filter, declared }, part),
         )
         return sumOf(counted, terms.length)
@@ -152,7 +151,7 @@ export class ScatteredWords {
       include: undefined,
       profile: undefined,
     }
-    const nodes = await this.#reads.gatherAll('legs', call, (each, part) =>
+    const nodes = await this.#reads.gatherAll(call, (each, part) =>
       each.wordLegs({ query: asked, without: own, declared }, part),
     )
     const legs = joined(nodes, { size, limit, isHybrid: isHybrid(asked) })

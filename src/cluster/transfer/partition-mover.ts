@@ -2,13 +2,12 @@ import type { Logger } from '../../base/log.ts'
 import { PartitionSet, partitionCount } from '../../base/partitions.ts'
 import type { Store } from '../../storage/store.ts'
 import { heldIn } from '../../write/replica.ts'
+import type { Sharding } from '../cluster-node-options.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import type { ClusterView } from '../membership/cluster-view.ts'
 import { withOwner, withoutCopies, withoutOwner } from '../membership/ownership.ts'
 import { ownersIn } from '../membership/ring.ts'
 import { changeTopology, type Ownership, readTopology, type Topology } from '../membership/topology.ts'
-import type { Sharding } from '../node-shards.ts'
-import { checkReached } from '../pings.ts'
 import type { Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
 
@@ -48,7 +47,7 @@ interface Moving {
  * of the topology, one step at a time:
  *
  *   should hold it, does not         ─> copies it from an owner
- *   should hold it, holds it         ─> enters itself as an owner, once another node has reached it
+ *   should hold it, holds it         ─> enters itself as an owner
  *   should not hold it, is an owner  ─> stops being one, once all that should hold it are owners and answer
  *   should not hold it, holds it     ─> drops it, once every node has seen that it is no owner
  *
@@ -159,18 +158,16 @@ export class PartitionMover {
   async #step(node: MovingNode, signal: AbortSignal): Promise<boolean> {
     // While the log is lost, nothing moves: the next log begins with what each node holds.
     if (node.lostLog !== undefined) return false
-    await this.#settle(node, this.#options.view.topology.ownership, signal)
+    await this.#settle(node, this.#options.view.topology.ownership)
     await this.#drop(node, signal)
     return await this.#take(node, signal)
   }
 
   /** Makes the topology match what this node holds. */
-  async #settle(node: MovingNode, before: Ownership, signal: AbortSignal): Promise<void> {
+  async #settle(node: MovingNode, before: Ownership): Promise<void> {
     const { documents, view, self } = this.#options
     const change = (ownership: Ownership): Ownership => this.#settled(ownership, node.held)
-    const after = change(before)
-    if (after === before) return
-    await this.#checkReached(before, after, signal)
+    if (change(before) === before) return
     const topology = await changeTopology(documents, (each) => withOwnership(each, change))
     view.noteTopology(topology)
     const { owners } = topology.ownership
@@ -179,18 +176,6 @@ export class PartitionMover {
         this.#gone.set(partition, topology.generation)
       }
     }
-  }
-
-  /** An owner that nobody reaches would leave its partitions without an answer. */
-  async #checkReached(
-    { owners: before }: Ownership,
-    { owners: after }: Ownership,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { self, view, peers } = this.#options
-    const isEntering = after.some((each, at) => each.includes(self) && !before[at]!.includes(self))
-    const others = [...view.announced.keys()].filter((each) => each !== self && view.canBeAsked(each))
-    if (isEntering && others.length > 0) await checkReached(others, peers, signal)
   }
 
   #settled(before: Ownership, held: PartitionSet): Ownership {

@@ -1,0 +1,129 @@
+import { cancellation, DatabaseError } from '../../base/errors.ts'
+import { PartitionSet } from '../../base/partitions.ts'
+import type { CollectionSet } from '../../collections/collection-set.ts'
+import { StatsQuestionSchema } from '../../messages/generated/cluster_pb.js'
+import { Encoded } from '../../messages/reader.ts'
+import { encode } from '../../messages/writer.ts'
+import type { CollectionStats } from '../../points/database.ts'
+import type { PeerHandler, Peers } from '../requests.ts'
+import type { LocalLease } from './peer-reads.ts'
+import { checkHolds, type Placement } from './placement.ts'
+
+/** A node that reports on its own points. */
+export interface ReportingNode {
+  /** The highest position of a record of which answers may include some effects. */
+  readonly visible: number
+  /** The partitions that it holds completely. */
+  readonly held: PartitionSet
+  /** Resolves when the node is as up to date as asked for. */
+  admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
+  countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']>
+  /** Keeps a collection open. */
+  leaseLocal(name: string): LocalLease | Promise<LocalLease>
+}
+
+interface ReportOptions {
+  readonly self: string
+  readonly node: ReportingNode
+  readonly peers: Peers
+  readonly placement: Placement
+  /** How long nodes are waited for; nobody should have to wait for a node that is gone. */
+  readonly statsMs?: number | undefined
+  /** Called with the highest log position that the answer of another node may include. */
+  readonly onPosition: (position: number) => void
+}
+
+interface StatsQuestion {
+  /** The collection's own name, not an alias; undefined: all collections. */
+  readonly name: string | undefined
+  /** The log position that the counts must include. */
+  readonly position: number
+  /** Whether every node also tells its other figures of the collection. */
+  readonly hasFigures: boolean
+}
+
+/** What a node tells about its points, as JSON: the figures are for people, who see them in this form. */
+interface Report {
+  readonly visible: number
+  readonly points: readonly (readonly [collection: string, points: number])[]
+  readonly stats?: CollectionStats | undefined
+}
+
+interface Reports {
+  /** By collection, each point counted once. */
+  readonly points: ReadonlyMap<string, number>
+  /** The number of partitions whose points are not counted. */
+  readonly missing: number
+  readonly nodes: readonly { readonly node: string; readonly stats: CollectionStats | undefined }[]
+}
+
+/**
+ * Counts the points of collections, on the fewest nodes that hold all of them together. Unlike a read it does not fail:
+ * nodes that do not answer soon are left out.
+ */
+export async function statsOnNodes(
+  { self, node: own, peers, placement, statsMs = usualStatsMs, onPosition }: ReportOptions,
+  { name, position, hasFigures }: StatsQuestion,
+  signal: AbortSignal | undefined,
+): Promise<Reports> {
+  const ask = async (node: string, partitions: PartitionSet): Promise<Report> => {
+    if (node === self) return await reportOf(own, name, partitions, hasFigures)
+    const question = { collection: name, position, partitions: partitions.bytes, figures: hasFigures }
+    const body = encode(StatsQuestionSchema, question)
+    const answer = await peers.ask(node, 'stats', body, { signal, timeoutMs: statsMs })
+    const report = JSON.parse(answer.toString()) as Report
+    onPosition(report.visible)
+    return report
+  }
+  const cover = placement.cover(PartitionSet.all(), new Set())
+  const parts = new Map(cover.parts.map(({ node, partitions }) => [node, partitions]))
+  let missing = cover.missing.size
+  const asked = hasFigures ? placement.nodes : new Map([...parts.keys()].map((node) => [node, true]))
+  const reports = await Promise.all(
+    Array.from(asked, async ([node, isLive]) => {
+      const partitions = parts.get(node) ?? new PartitionSet()
+      const report = !isLive
+        ? undefined
+        : await ask(node, partitions).catch((error: unknown) => {
+            if (signal?.aborted) throw cancellation(signal)
+            if (!(error instanceof DatabaseError)) throw error
+            missing += partitions.size
+            return undefined
+          })
+      return { node, report }
+    }),
+  )
+  const points = new Map<string, number>()
+  for (const [collection, count] of reports.flatMap(({ report }) => report?.points ?? [])) {
+    points.set(collection, (points.get(collection) ?? 0) + count)
+  }
+  return { points, missing, nodes: reports.map(({ node, report }) => ({ node, stats: report?.stats })) }
+}
+
+/** Answers other nodes. */
+export function statsHandler(node: ReportingNode): PeerHandler {
+  return async (body, { signal }) => {
+    const { collection, position, partitions, figures } = Encoded.of(StatsQuestionSchema, body).read()
+    await node.admit({ position: Number(position) }, signal)
+    const report = await reportOf(node, collection, new PartitionSet(partitions), figures)
+    return Buffer.from(JSON.stringify(report))
+  }
+}
+
+/** @throws DatabaseError `not_ready` where the node does not hold all of the partitions */
+async function reportOf(
+  node: ReportingNode,
+  name: string | undefined,
+  partitions: PartitionSet,
+  hasFigures: boolean,
+): Promise<Report> {
+  checkHolds(node.held, partitions)
+  const points = [...(await node.countLocal(partitions, name))]
+  // A partition can have been dropped meanwhile.
+  checkHolds(node.held, partitions)
+  if (!hasFigures || name === undefined) return { visible: node.visible, points }
+  using lease = await node.leaseLocal(name)
+  return { visible: node.visible, points, stats: lease.database.stats }
+}
+
+const usualStatsMs = 2_000
