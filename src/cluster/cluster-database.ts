@@ -191,11 +191,7 @@ export class ClusterDatabase implements Database {
     const limitMax = Math.max(1, this.#writes.changesMax(collection, asked))
     const request = { ...asked, limit: Math.min(asked.limit ?? limitMax, limitMax) }
     const position = await this.#writes.latest(signal)
-    const { ids, more, matching } = await this.#read(
-      () => this.#collection.planByFilter(request),
-      (reads) => reads.planByFilter(request, signal),
-      position,
-    )
+    const { ids, more, matching } = await this.#read((reads) => reads.planByFilter(request, signal), position)
     if (request.dryRun) return { changed: matching, more }
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
@@ -206,38 +202,23 @@ export class ClusterDatabase implements Database {
   }
 
   async get(...args: Parameters<Database['get']>): Promise<Point | undefined> {
-    return await this.#read(
-      () => this.#collection.get(...args),
-      (reads) => reads.get(...args),
-    )
+    return await this.#read((reads) => reads.get(...args))
   }
 
   async search(...args: Parameters<Database['search']>): Promise<SearchResults> {
-    return await this.#read(
-      () => this.#collection.search(...args),
-      (reads) => reads.search(...args),
-    )
+    return await this.#read((reads) => reads.search(...args))
   }
 
   async list(...args: Parameters<Database['list']>): Promise<ListPage> {
-    return await this.#read(
-      () => this.#collection.list(...args),
-      (reads) => reads.list(...args),
-    )
+    return await this.#read((reads) => reads.list(...args))
   }
 
   async count(...args: Parameters<Database['count']>): Promise<number> {
-    return await this.#read(
-      () => this.#collection.count(...args),
-      (reads) => reads.count(...args),
-    )
+    return await this.#read((reads) => reads.count(...args))
   }
 
   async facets(...args: Parameters<Database['facets']>): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
-    return await this.#read(
-      () => this.#collection.facets(...args),
-      (reads) => reads.facets(...args),
-    )
+    return await this.#read((reads) => reads.facets(...args))
   }
 
   get stats(): CollectionStats {
@@ -259,21 +240,20 @@ export class ClusterDatabase implements Database {
    * @param position the log position that the answer must include
    */
   async #read<Answer>(
-    here: () => Promise<Answer>,
-    together: (reads: ScatteredReads) => Promise<Answer>,
+    ask: (reads: Collection | ScatteredReads) => Promise<Answer>,
     position: number = this.#position,
   ): Promise<Answer> {
     if (this.#holdsAll) {
       await this.#moveClock()
       // Without partitions that were dropped meanwhile, the answer is incomplete, and an error can be wrong.
       try {
-        const answer = await here()
+        const answer = await ask(this.#collection)
         if (this.#holdsAll) return answer
       } catch (error) {
         if (this.#holdsAll) throw error
       }
     }
-    return await together(this.#readsOf(position)!)
+    return await ask(this.#readsOf(position)!)
   }
 
   get #holdsAll(): boolean {

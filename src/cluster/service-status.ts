@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { ByteBudget } from '../base/budgets.ts'
 import { type ClusterStatus, drainedReason, type NodeState } from '../base/cluster-status.ts'
 import { version } from '../base/runtime.ts'
+import type { ClusterFigures } from './cluster-metrics.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { LocalStatus } from './cluster-node-options.ts'
 import { shortIdOf } from './log/commit-log.ts'
@@ -50,22 +51,22 @@ export class ServiceStatus {
     const view = this.#view
     return {
       position,
-      floor,
+      durable_position: floor,
       lag: Math.max(0, view.last - position),
-      logBytes: view.log?.bytes ?? 0,
-      logServers: view.log?.servers?.length ?? 0,
-      logServersCurrent: view.log?.servers?.filter((each) => each.is_current).length ?? 0,
+      connected: Number(nats?.isConnected ?? false),
+      log_bytes: view.log?.bytes ?? 0,
+      log_servers: view.log?.servers?.length ?? 0,
+      log_servers_current: view.log?.servers?.filter((each) => each.is_current).length ?? 0,
       gaps,
-      digestMismatches,
-      fetches,
+      digest_mismatches: digestMismatches,
       hedges: node?.hedges ?? 0,
+      fetches,
       partitions: node?.held.size ?? 0,
-      isConnected: nats?.isConnected ?? false,
       // Getters, because these figures go through all partitions: reading the others should not take as long.
-      get partitionsMissing() {
+      get partitions_missing() {
         return parts?.missing(node?.held) ?? 0
       },
-      get partitionsUnderReplicated() {
+      get partitions_under_replicated() {
         return partitionsStatus(view.topology, view.announced).under_replicated
       },
     }
@@ -93,7 +94,7 @@ export class ServiceStatus {
     const { node: running, nats, reason, warning, lostLog, position } = this.#now()
     const { fault = reason ?? warning } = running?.status ?? beginning
     const [log, shown] = await Promise.all([logStatus(nats?.log), this.#nodes()])
-    const { gaps, digestMismatches } = this.figures
+    const { gaps, digestMismatches } = running?.status ?? beginning
     return {
       name,
       node,
@@ -189,28 +190,3 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
 
 /** Connects to the log of a cluster. */
 export type OpenLog = typeof openNatsCluster
-
-/** This node in numbers, for metrics. */
-export interface ClusterFigures {
-  readonly position: number
-  readonly floor: number
-  /** Log records that are not applied yet. */
-  readonly lag: number
-  readonly logBytes: number
-  /** Servers that store the log, and how many of them have all of it. */
-  readonly logServers: number
-  readonly logServersCurrent: number
-  readonly gaps: number
-  readonly digestMismatches: number
-  /** How often this node fetched everything from another node. */
-  readonly fetches: number
-  /** How often it also asked a second node because the first one was slow. */
-  readonly hedges: number
-  /** Partitions that it holds. */
-  readonly partitions: number
-  /** Partitions that it should hold but does not hold yet. */
-  readonly partitionsMissing: number
-  /** Partitions that fewer nodes can answer for than should hold them, as this node sees it. */
-  readonly partitionsUnderReplicated: number
-  readonly isConnected: boolean
-}
