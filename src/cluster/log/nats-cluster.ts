@@ -1,5 +1,5 @@
 import { type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
-import { errors, type NatsConnection } from '@nats-io/transport-node'
+import { createInbox, type NatsConnection } from '@nats-io/transport-node'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { type MessageBus, NodeAbsent } from '../requests.ts'
@@ -133,19 +133,42 @@ async function checkFounded(jsm: JetStreamManager, options: NatsClusterOptions):
   if (!mayFound) throw new DatabaseError('not_ready', why)
 }
 
-/** @param isAway whether no server has been connected for a while */
+/**
+ * Requests have one subscription for all replies, as those of the client have, which also create an error with a stack
+ * for each and so take twice as long.
+ *
+ * @param isAway whether no server has been connected for a while
+ */
 function busOf(connection: NatsConnection, isAway: () => boolean): MessageBus {
+  const inbox = createInbox()
+  const replies = new Map<string, PromiseWithResolvers<Uint8Array>>()
+  let requests = 0
+  connection.subscribe(`${inbox}.*`, {
+    callback: (error, { subject, data, headers }) => {
+      const reply = replies.get(subject)
+      if (error !== null || reply === undefined) return
+      // The server says that nobody listens.
+      if (data.length === 0 && headers?.code === 503)
+        reply.reject(new NodeAbsent('the other node does not listen'))
+      else reply.resolve(data)
+    },
+  })
   return {
     async request(subject, message, timeoutMs) {
-      if (isAway()) throw new NodeAbsent('no log server is connected')
+      if (isAway() || connection.isClosed()) throw new NodeAbsent('no log server is connected')
+      requests += 1
+      const to = `${inbox}.${requests}`
+      const reply = Promise.withResolvers<Uint8Array>()
+      const late = (): void =>
+        reply.reject(new DatabaseError('deadline_exceeded', 'the other node did not answer'))
+      const timer = setTimeout(late, timeoutMs).unref()
+      replies.set(to, reply)
       try {
-        return (await connection.request(subject, message, { timeout: timeoutMs })).data
-      } catch (cause) {
-        const message = 'the other node did not answer'
-        if (cause instanceof errors.RequestError && cause.isNoResponders())
-          throw new NodeAbsent(message, cause)
-        const reason = cause instanceof errors.TimeoutError ? 'deadline_exceeded' : 'not_ready'
-        throw new DatabaseError(reason, message, { cause })
+        connection.publish(subject, message, { reply: to })
+        return await reply.promise
+      } finally {
+        clearTimeout(timer)
+        replies.delete(to)
       }
     },
     publish: (subject, message) => {

@@ -62,20 +62,29 @@ export class OwnedPlacement implements Placement {
 
   cover(wanted: PartitionSet, avoid: ReadonlySet<string>): Cover {
     const { self, isLive } = this.#options
+    const { groups, nodes, covers } = this.#now
     this.#covers += 1
-    return coverOf({
-      groups: this.#now.groups,
-      wanted,
-      turn: this.#covers,
-      self: avoid.has(self) ? undefined : self,
-      isLive: (node) => node !== self && !avoid.has(node) && isLive(node),
-    })
+    const live = nodes.filter((node) => !avoid.has(node) && (node === self || isLive(node)))
+    const turn = this.#covers % Math.max(1, live.length)
+    const find = (): Cover =>
+      coverOf({
+        groups,
+        wanted,
+        turn,
+        self: live.includes(self) ? self : undefined,
+        isLive: (node) => node !== self && live.includes(node),
+      })
+    if (!wanted.isAll) return find()
+    // Nearly every read needs all partitions, and takes longer to find its cover than to send a question.
+    const key = JSON.stringify([turn, live])
+    const cover = covers.get(key) ?? find()
+    if (covers.size < coversMax) covers.set(key, cover)
+    return cover
   }
 
   get nodes(): ReadonlyMap<string, boolean> {
     const { self, isLive } = this.#options
-    const names = [...new Set(this.#now.owners.flat())].sort()
-    return new Map(names.map((node) => [node, node === self || isLive(node)]))
+    return new Map(this.#now.nodes.toSorted().map((node) => [node, node === self || isLive(node)]))
   }
 
   owners(partition: number): readonly string[] {
@@ -92,7 +101,9 @@ export class OwnedPlacement implements Placement {
       const others = nodes.filter((node) => node !== self)
       return held.has(partition) ? [...others, self] : others
     })
-    this.#known = { said, held, owners, groups: ownerGroups(owners), isWhole: held.isAll }
+    const nodes = [...new Set(owners.flat())]
+    const groups = ownerGroups(owners)
+    this.#known = { said, held, owners, nodes, groups, isWhole: held.isAll, covers: new Map() }
     return this.#known
   }
 }
@@ -101,8 +112,11 @@ interface Known {
   readonly said: Owners
   readonly held: PartitionSet
   readonly owners: Owners
+  readonly nodes: readonly string[]
   readonly groups: readonly OwnerGroup[]
   readonly isWhole: boolean
+  /** Of all partitions, by the nodes that can be asked and whose turn it is. */
+  readonly covers: Map<string, Cover>
 }
 
 /** Partitions with the same owners. */
@@ -234,6 +248,7 @@ function partsOf(groups: readonly OwnerGroup[], nodes: readonly string[]): reado
 }
 
 const stepsMax = 20_000
+const coversMax = 256
 
 /**
  * Checks that a node holds all partitions that it is asked about. Otherwise its answer would be incomplete.
