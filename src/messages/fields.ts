@@ -64,7 +64,9 @@ const known = new WeakMap<DescMessage, MessageFields>()
 function describe(schema: DescMessage): MessageFields {
   const fields = schema.fields.map(fieldOf)
   const byNumber: Field[] = []
-  const absent: Record<string, unknown> = {}
+  // An object to which more than a dozen names are added one by one is a hash table, and takes 30 times as long to copy.
+  const names = fields.map(({ oneof, name }) => `${JSON.stringify(oneof ?? name)}: null`)
+  const absent: Record<string, unknown> = JSON.parse(`{${names}}`)
   for (const field of fields) {
     byNumber[field.number] = field
     if (field.oneof !== undefined) absent[field.oneof] = noCase

@@ -6,6 +6,7 @@ import { distanceMetrics } from '../base/point.ts'
 import { Hits } from '../index/hits.ts'
 import { type IndexQuery, noWork } from '../index/searcher.ts'
 import { Board, createBoard, placesMax, RecordSpace, recordBytes, sizeOf } from './board.ts'
+import { PoolState } from './messages.ts'
 
 const ranges = [
   { ordinal: 0, from: 5, to: 4_000_000 },
@@ -170,10 +171,11 @@ describe('the work on a board', () => {
 })
 
 describe('threads that take the work of one board', () => {
-  it('share all of it, and no piece is taken twice', async () => {
+  it('share all of it, no piece is taken twice, and none waits while all of them sleep', async () => {
     const board = createBoard(100_000)
+    const pool = new PoolState(PoolState.memory(3))
     const taken = new Int32Array(new SharedArrayBuffer(4 * placesMax))
-    const workerData = { board: board.buffer, taken: taken.buffer, pieces: 20_000 }
+    const workerData = { board: board.buffer, pool: pool.buffer, taken: taken.buffer, pieces: 20_000 }
     const workers = [1, 2, 3].map((lane) => {
       const url = new URL('../../test/support/board-worker.ts', import.meta.url)
       return new Worker(url, { workerData: { ...workerData, lane } })
@@ -191,6 +193,7 @@ describe('threads that take the work of one board', () => {
         if (submitted === workerData.pieces) continue
         board.submit(place, 512 * place, { index: 7, queries: [query(0, 4)], ranges: [], cost: 150 })
         submitted += 1
+        pool.wakeOne()
       }
     }
     assert.equal(board.take(9), undefined)

@@ -66,18 +66,26 @@ export class PoolState {
     return new SharedArrayBuffer((1 + threads) * wordsPerLane * Int32Array.BYTES_PER_ELEMENT)
   }
 
-  /** Wakes a thread that sleeps, if there is one. Call after work was submitted. */
+  /**
+   * Wakes a thread that sleeps, if there is one. Call after work was submitted.
+   *
+   * Whoever wakes a thread counts it as awake at once, not the thread itself when it gets a processor. Otherwise all
+   * that is submitted until then would cost a system call each.
+   */
   wakeOne(): void {
     Atomics.add(this.#words, bellWord, 1)
-    // This saves a system call while all threads are awake.
-    if (Atomics.load(this.#words, asleepWord) > 0) Atomics.notify(this.#words, bellWord, 1)
+    const asleep = Atomics.load(this.#words, asleepWord)
+    // If another thread changes the number at the same time, it wakes the sleeper, or the sleeper has seen the bell.
+    if (asleep > 0 && Atomics.compareExchange(this.#words, asleepWord, asleep, asleep - 1) === asleep) {
+      if (Atomics.notify(this.#words, bellWord, 1) === 0) Atomics.add(this.#words, asleepWord, 1)
+    }
   }
 
   /** Main thread: makes a thread read its port. Call after posting to it. */
   announce(lane: number): void {
     Atomics.add(this.#words, lane * wordsPerLane + messagesWord, 1)
     Atomics.add(this.#words, bellWord, 1)
-    Atomics.notify(this.#words, bellWord)
+    Atomics.sub(this.#words, asleepWord, Atomics.notify(this.#words, bellWord))
   }
 
   /** The number of messages that were announced to a thread, modulo 2^32. */
@@ -92,8 +100,8 @@ export class PoolState {
   /** Search thread: sleeps until something happens; returns immediately if it has since `bell` was read. */
   sleep(bell: number): void {
     Atomics.add(this.#words, asleepWord, 1)
-    Atomics.wait(this.#words, bellWord, bell)
-    Atomics.sub(this.#words, asleepWord, 1)
+    const woken = Atomics.wait(this.#words, bellWord, bell)
+    if (woken !== 'ok') Atomics.sub(this.#words, asleepWord, 1)
   }
 
   /** Search thread: counts a piece that it has worked on. */

@@ -317,11 +317,11 @@ function queryIn(
   vectorOf: VectorOf,
   index: number,
 ): ItemSteps<SearchInput> {
+  const fields = message.read()
   // Named one by one: a copy of the other fields takes longer than reading them.
-  const { queryVector, similarity, limit, ef, nearId, include, filter, exact, maxDistance, profile, text } =
-    message.read()
-  const { words, wordsOfText, balance, cursor, diversity, groupBy, rerank, onError } = message.read()
-  const { statistics } = message.read()
+  const { queryVector, similarity, limit, ef, nearId, include, filter, exact, maxDistance, profile } = fields
+  const { text, words, wordsOfText, balance, cursor, diversity, groupBy, rerank, onError } = fields
+  const { statistics } = fields
   // Before the vector is read, which can move it within the message.
   const boosts = Array.from(message.items('boost'))
   const [like, unlike] = [examplesIn(message, 'like', index), examplesIn(message, 'unlike', index)]
