@@ -131,6 +131,10 @@ describeBoth('searches with judgements', (transport) => {
         /sweep\[0\] is "k", it must be one of balance, ef, paths/,
       ],
       [{ judgements: [one, { words: '?', relevant: {} }] }, /judgements\[1\].words has no word/],
+      [
+        { judgements: [{ relevant: { [id]: 1 } }] },
+        /judgements\[0\] has no query: it needs words, a vector or a text/,
+      ],
       [{ judgements: [{ words: 'x', relevant: { x: 1 } }] }, /judgements\[0\].relevant.x "x" is not a UUID/],
       [
         { judgements: [{ words: 'x', relevant: { [id]: -1 } }] },

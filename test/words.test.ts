@@ -200,6 +200,13 @@ describeBoth('searches by words', (transport) => {
     await assert.rejects(client.search({ ...bad, cursor: `${'a'.repeat(16)}.10` }), {
       reason: 'cursor_expired',
     })
+    const { nextCursor } = await client.searchHits({ ...bad, cursor: '', include: {} })
+    for (const other of [{ words: 'word1' }, { filter: { even: true } }]) {
+      await assert.rejects(client.search({ ...bad, ...other, cursor: nextCursor }), {
+        reason: 'invalid_argument',
+        message: /^cursor is of a search with other words, or with another balance, filter or statistics$/,
+      })
+    }
   })
 
   it('tell their steps, and count in the metrics', async () => {
@@ -254,7 +261,10 @@ describeBoth('searches by words', (transport) => {
       await assert.rejects(client.search(bad), { reason: 'invalid_argument', message })
     }
     await client.collections.put('plain')
-    await assert.rejects(client.collections.put('plain', { words: { paths: {} } }), /words.paths is missing/)
+    await assert.rejects(
+      client.collections.put('plain', { words: { paths: {} } }),
+      /words.paths is missing or empty, it needs 1 to 16/,
+    )
     await assert.rejects(
       client.collections.put('plain', { words: { language: 'klingon' as 'german', paths: { content: 1 } } }),
       /words.language is "klingon", it must be one of auto, none, english/,

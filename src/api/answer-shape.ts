@@ -164,7 +164,7 @@ function checkBoost({ weight, filter, recent }: BoostInput, at: string): Boost {
   checkBetween(weight, `${at}.weight`, -weightMax, weightMax)
   if ((filter === undefined) === (recent === undefined)) {
     throw invalid(
-      `${at} has ${filter === undefined ? 'neither' : 'both'} filter and recent, it must have one of them`,
+      `${at} has ${filter === undefined ? 'neither filter nor recent' : 'both filter and recent'}, it must have one of them`,
     )
   }
   if (filter !== undefined) return { weight, filter }

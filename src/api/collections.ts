@@ -189,7 +189,7 @@ function checkHnsw({ m, efConstruction }: HnswInput): HnswSettings {
 
 function checkWords({ language = 'auto', paths, k1, b }: WordsInput): WordSettings {
   if (paths === undefined || paths.size === 0)
-    throw invalid('words.paths is missing or empty: {"content": 1}')
+    throw invalid(`words.paths is missing or empty, it needs 1 to ${wordBounds.paths} like {"content": 1}`)
   if (paths.size > wordBounds.paths) throw tooManyWordPaths()
   return {
     language: checkEnum<WordLanguageChoice>(language, wordLanguageChoices, 'words.language'),

@@ -16,7 +16,7 @@ import {
 } from '../base/relevance.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import { asksForShape, checkShape, type ShapedQuery } from './answer-shape.ts'
-import { type ApiContext, type Call, collectionNameOf } from './call.ts'
+import { type ApiContext, type Call, collectionNameOf, httpFields } from './call.ts'
 import { checkQuery, type SearchInput } from './search-query.ts'
 import { searchShaped } from './shaped-search.ts'
 import { embedQueries, type QueryText, textOfQuery } from './texts.ts'
@@ -107,7 +107,7 @@ function isHybrid({ query }: Judged): boolean {
 async function judgedQueries(
   context: ApiContext,
   input: EvaluatePointsInput,
-  { fields, signal }: Call,
+  { signal }: Call,
 ): Promise<Judged[]> {
   const { database, limits, embeddings, reranker } = context
   const { dimension } = database
@@ -123,17 +123,21 @@ async function judgedQueries(
   const judged: Judged[] = []
   const turn = new Turn()
   let metric: Metric | undefined
+  // The fields of a judgement have the names of HTTP over both transports.
   for (const [at, { words, vector, text, relevant }] of judgements.entries()) {
     if (turn.isOver) await turn.next()
     const path = `judgements[${at}].`
-    const embedded = textOfQuery({ vector, text }, embeddings, path, fields)
+    const embedded = textOfQuery({ vector, text }, embeddings, path, httpFields)
     if (embedded !== undefined) texts.push({ at, text: embedded, path: `${path}text` })
     const isHybridQuery = words !== undefined && (vector ?? text) !== undefined
     if ((vector ?? text) !== undefined)
       metric ??= checkEnum<Metric>(similarity, distanceMetrics, 'similarity')
     const own = { words, vector, text, similarity: metric, limit, ef, filter, ...shape }
     const asked = isHybridQuery ? { ...own, balance } : own
-    const query = checkQuery(asked, { dimension, limits, reranker }, path, fields)
+    if ((words ?? vector ?? text) === undefined) {
+      throw invalid(`judgements[${at}] has no query: it needs words, a vector or a text`)
+    }
+    const query = checkQuery(asked, { dimension, limits, reranker }, path, httpFields)
     judged.push({ query, grades: checkGrades(relevant, `${path}relevant`) })
   }
   await embedQueries(context, texts, signal, (at, vector) => {

@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { DatabaseError, invalid } from '../base/errors.ts'
+import { filterKey } from '../base/filter-key.ts'
 import { idBytes } from '../base/ids.ts'
+import type { SearchQuery } from '../base/point.ts'
+import { inTurns } from '../base/turns.ts'
 import type { Scored } from './word-legs.ts'
 
 /** The hits of all pages of a search, as of its first page. */
@@ -33,18 +36,34 @@ export function pinnedHits<Candidate extends Scored>(
   }
 }
 
-/**
- * The searches whose pages are being read: no page repeats or loses a hit while points change. Each has an owner, the
- * key of the filter of the caller's key: for others it does not exist.
- */
+/** Whose pages they are. */
+export interface PageOwner {
+  /** The key of the filter of the caller's key: for other callers they do not exist. */
+  readonly caller: string
+  /** What was searched for, but not near what: the embedding of a text may differ a little each time. */
+  readonly search: string
+}
+
+/** Returns the owner of the pages of a query with a cursor. */
+export async function pageOwnerOf(query: SearchQuery): Promise<PageOwner> {
+  if (query.cursor === undefined) return { caller: '', search: '' }
+  const { keyFilter, filter, words } = query
+  const { text, balance, population } = words!
+  const [caller, ...filters] = await Promise.all(
+    [keyFilter, filter, population].map((each) => (each === undefined ? '' : inTurns(filterKey(each)))),
+  )
+  return { caller: caller!, search: JSON.stringify([text, balance, ...filters]) }
+}
+
+/** The searches whose pages are being read: no page repeats or loses a hit while points change. */
 export class PinnedPages {
   /** By token, the least recently used first. */
   readonly #pinned = new Map<
     string,
-    { readonly hits: PinnedHits; readonly owner: string; readonly untilMs: number }
+    { readonly hits: PinnedHits; readonly owner: PageOwner; readonly untilMs: number }
   >()
 
-  add(hits: PinnedHits, owner: string): string {
+  add(hits: PinnedHits, owner: PageOwner): string {
     const token = randomBytes(12).toString('base64url')
     this.#pinned.set(token, { hits, owner, untilMs: performance.now() + pageLifeMs })
     if (this.#pinned.size > searchesMax) this.#pinned.delete(this.#pinned.keys().next().value!)
@@ -52,12 +71,12 @@ export class PinnedPages {
   }
 
   /** @throws DatabaseError `invalid_argument`, or `cursor_expired` */
-  find(cursor: string, owner: string): Pinned {
+  find(cursor: string, owner: PageOwner): Pinned {
     const [, token, at] = /^([\w-]{16})\.(\d{1,4})$/.exec(cursor) ?? []
     if (token === undefined) throw invalid('cursor is not one of an answer, and not empty for the first page')
     const known = this.#pinned.get(token)
     const hasExpired = known !== undefined && known.untilMs < performance.now()
-    if (known === undefined || hasExpired || known.owner !== owner) {
+    if (known === undefined || hasExpired || known.owner.caller !== owner.caller) {
       if (hasExpired) this.#pinned.delete(token)
       const life = `the hits of a search are kept for ${pageLifeMs / 60_000} minutes after its first page`
       throw new DatabaseError(
@@ -65,12 +84,15 @@ export class PinnedPages {
         `cursor has expired: ${life}, of the last ${searchesMax} searches`,
       )
     }
+    if (known.owner.search !== owner.search) {
+      throw invalid('cursor is of a search with other words, or with another balance, filter or statistics')
+    }
     this.#pinned.delete(token)
     this.#pinned.set(token, known)
     return { token, hits: known.hits, offset: Number(at) }
   }
 }
 
-/** One search keeps at most 40 KB. */
+/** One search keeps at most 60 KB. */
 const searchesMax = 256
 const pageLifeMs = 300_000

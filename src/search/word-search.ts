@@ -9,7 +9,7 @@ import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { TouchedSlots } from './one-moment.ts'
-import { type Pinned, type PinnedPages, pinnedHits } from './pinned-pages.ts'
+import { type PageOwner, type Pinned, type PinnedPages, pageOwnerOf, pinnedHits } from './pinned-pages.ts'
 import type { MatchingSlots, QueryPlanner, Run, SearchedPoints, SearchedWords } from './query-planner.ts'
 import { profileOf, SearchAnswers } from './search-answers.ts'
 import { fused, inUnits, isHybrid, type Leg, type Legs, legSizeOf, type Scored } from './word-legs.ts'
@@ -97,8 +97,8 @@ export class WordSearch {
     const { words } = this.#points
     if (words === undefined) throw invalid('words are not possible here')
     await words.ready()
-    const { cursor, keyFilter } = query
-    const owner = keyFilter === undefined ? '' : await inTurns(filterKey(keyFilter))
+    const { cursor } = query
+    const owner = await pageOwnerOf(query)
     if (cursor !== undefined && cursor !== '') {
       return await this.#page(query, this.#options.pages.find(cursor, owner), room)
     }
@@ -112,7 +112,7 @@ export class WordSearch {
 
   async #ranked(
     asked: SearchQuery,
-    owner: string,
+    owner: PageOwner,
     signal: AbortSignal | undefined,
     room: AnswerRoom | undefined,
   ): Promise<SearchResults> {
@@ -190,7 +190,7 @@ export class WordSearch {
    */
   async #scored(
     query: SearchQuery,
-    owner: string,
+    owner: PageOwner,
     isLast: boolean,
     signal: AbortSignal | undefined,
   ): Promise<Ranked | undefined> {

@@ -1,6 +1,5 @@
 import type { Filter } from '../../base/filter.ts'
 import { onlyIds } from '../../base/filter-builder.ts'
-import { filterKey } from '../../base/filter-key.ts'
 import { IdLists } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes, idToBytes } from '../../base/ids.ts'
 import {
@@ -16,7 +15,7 @@ import {
 } from '../../base/point.ts'
 import { inTurns } from '../../base/turns.ts'
 import type { ListPage, ListQuery, ReadCall } from '../../points/database.ts'
-import { type Pinned, pinnedHits } from '../../search/pinned-pages.ts'
+import { type Pinned, pageOwnerOf, pinnedHits } from '../../search/pinned-pages.ts'
 import {
   fused,
   inUnits,
@@ -80,8 +79,8 @@ export class ScatteredWords {
 
   async #search(query: SearchQuery, call: ReadCall): Promise<SearchResults> {
     const { pages } = this.#local
-    const { cursor, keyFilter, filter, limit } = query
-    const owner = keyFilter === undefined ? '' : await inTurns(filterKey(keyFilter))
+    const { cursor, filter, limit } = query
+    const owner = await pageOwnerOf(query)
     if (cursor !== undefined && cursor !== '') return await this.#page(query, pages.find(cursor, owner), call)
     // Words that are declared anew meanwhile have other statistics: then the nodes refuse.
     const declared = this.#declared

@@ -30,7 +30,7 @@ import {
 } from '../../api/validation.ts'
 import { checkDateTime } from '../../base/attribute-checks.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'
-import { DatabaseError } from '../../base/errors.ts'
+import { DatabaseError, invalid } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'
 import { inTurns } from '../../base/turns.ts'
 import { wireLength, wireVarint } from '../../messages/fields.ts'
@@ -165,7 +165,7 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
         ...fields,
         ...nameIn(fields),
         hnsw: hnsw?.read(),
-        words: withoutWords ? null : words && wordsIn(words),
+        words: withoutWords ? standing(null, words, 'words and without_words') : words && wordsIn(words),
         quotas: quotas?.read(),
       }
     },
@@ -261,6 +261,12 @@ function nameIn({ name }: { readonly name: string }): { readonly name: string | 
   return { name: name || undefined }
 }
 
+/** Returns what a flag stands for, in place of a field beside it. @param names of both, for messages */
+function standing<Value>(value: Value, field: unknown, names: string): Value {
+  if (field !== undefined) throw invalid(`${names} are both given: a request has one of them`)
+  return value
+}
+
 function wordsIn(message: Encoded<messages.WordSettings>): WordsInput {
   const { language, k1, b } = message.read()
   return {
@@ -324,7 +330,8 @@ function queryIn(
   const { statistics } = fields
   // Before the vector is read, which can move it within the message.
   const boosts = Array.from(message.items('boost'))
-  const [like, unlike] = [examplesIn(message, 'like', index), examplesIn(message, 'unlike', index)]
+  const path = pathOf('queries', index)
+  const [like, unlike] = [examplesIn(message, 'like', path), examplesIn(message, 'unlike', path)]
   const query = {
     vector: queryVector && vectorIn(queryVector, vectorOf),
     similarity,
@@ -336,7 +343,7 @@ function queryIn(
     include: include && includeIn(include),
     exact: exact || undefined,
     profile: profile || undefined,
-    words: wordsOfText ? true : words,
+    words: wordsOfText ? standing(true, words, `${path}words and ${path}words_of_text`) : words,
     balance,
     cursor,
     like,
@@ -347,7 +354,6 @@ function queryIn(
     onError: onError || undefined,
   }
   if (filter === undefined && statistics === undefined && boosts.length === 0) return query
-  const path = pathOf('queries', index)
   if (boosts.length > boostsMax) throw tooManyBoosts(`${path}boost`)
   return function* () {
     const boost = yield* boostsIn(boosts, path)
@@ -372,13 +378,14 @@ function* evaluationIn(
   for (const item of message.items('judgements')) {
     if (judgements.length === judgementsMax) throw tooManyJudgements()
     const { words, wordsOfText, vector, text } = item.read()
+    const path = `judgements[${judgements.length}].`
     const relevant = new Map<string, number>()
     for (const [id, grade] of item.entries('relevant')) {
       relevant.set(id, grade)
-      if (relevant.size > gradesMax) throw tooManyGrades(`judgements[${judgements.length}].relevant`)
+      if (relevant.size > gradesMax) throw tooManyGrades(`${path}relevant`)
     }
     judgements.push({
-      words: wordsOfText ? true : words,
+      words: wordsOfText ? standing(true, words, `${path}words and ${path}words_of_text`) : words,
       vector: vector && vectorIn(vector, vectorOf),
       text,
       relevant,
@@ -402,11 +409,11 @@ function* evaluationIn(
 function examplesIn(
   message: Encoded<messages.SearchRequest>,
   field: 'like' | 'unlike',
-  index: number,
+  path: string,
 ): string[] | undefined {
   const ids: string[] = []
   for (const each of message.items(field)) {
-    if (ids.length === examplesMax) throw tooManyExamples(`${pathOf('queries', index)}${field}`)
+    if (ids.length === examplesMax) throw tooManyExamples(`${path}${field}`)
     ids.push(idIn(each))
   }
   return ids.length === 0 ? undefined : ids

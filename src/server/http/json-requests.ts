@@ -351,12 +351,16 @@ export const decodeFacets: Decode<FacetPointsInput> = bodyOf(
   same,
 )
 
-const judgement = new ObjectReader<JudgementInput>({
-  words: readQueryWords,
-  vector: readVector,
-  text: readText,
-  relevant: (json, at) => readNumbers(json, at, gradesMax, () => tooManyGrades(at)),
-})
+/** Its fields must be known: without a misspelled one, it would be another query. */
+const judgement = new ObjectReader<JudgementInput>(
+  {
+    words: readQueryWords,
+    vector: readVector,
+    text: readText,
+    relevant: (json, at) => readNumbers(json, at, gradesMax, () => tooManyGrades(at)),
+  },
+  'a judgement',
+)
 
 export const decodeEvaluation: Decode<EvaluatePointsInput> = bodyOf(
   new ObjectReader<EvaluatePointsInput>({
