@@ -55,13 +55,14 @@ describe('vicinal with collections', () => {
   }
 
   it('searches by words that an import declares', async () => {
-    assertEnded(await overHttp('collections', 'create', 'texts', '--words', 'content'), 0)
+    const create = ['collections', 'create', 'texts']
+    assertEnded(await overHttp(...create, '--words', 'content', '--language', 'english', '--k1', '1.5'), 0)
     const input = file('texts.jsonl', linesOf(['anadama bread', 'rye flour', 'sour dough bread']))
     const target = ['--collection', 'texts']
     const imported = await overGrpc('import', input, ...target, '--words-paths', 'content=2,title=3')
     assert.match(imported.stdout, /^3 points/, imported.stderr)
     const { words } = await client.collections.get('texts')
-    assert.deepEqual(words?.paths, { content: 2, title: 3 })
+    assert.deepEqual(words, { language: 'english', paths: { content: 2, title: 3 }, k1: 1.5 })
     for (const vicinal of [overGrpc, overHttp]) {
       const found = await vicinal('query', ...target, '--words', 'rye bread', '--json')
       assert.match(found.stdout, /"score":1,/, found.stderr)
@@ -82,9 +83,20 @@ describe('vicinal with collections', () => {
       assert.deepEqual([near.code, near.stdout], [0, ''], near.stderr)
       const alone = await vicinal('query', ...target, '--words', 'x', '--group-size', '2')
       assert.match(alone.stderr, /--group-size needs --group-by/)
+      const pages = ['query', ...target, '--words', 'bread', '--limit', '1', '--highlight']
+      const first = await vicinal(...pages, '--cursor')
+      assert.match(first.stdout, /anadama bread\n {5}content: anadama \[bread\]\n$/, first.stderr)
+      const [, cursor] = /^next page: (--cursor=\S+)/.exec(first.stderr)!
+      const second = await vicinal(...pages, cursor!)
+      assert.match(second.stdout, /content: sour dough \[bread\]\n$/, second.stderr)
+      const none = await vicinal('query', ...target, '--words', 'absent')
+      assert.match(none.stderr, /^nothing found in the collection texts/)
     }
     const wrong = await overHttp('import', input, ...target, '--words-paths', 'content=x', '--again')
     assert.match(wrong.stderr, /--words-paths content=x: a path and perhaps a weight above 0/)
+    assertEnded(await overGrpc(...create, '--no-words'), 0)
+    assert.equal((await client.collections.get('texts')).words, undefined)
+    assert.match((await overHttp(...create, '--b', '0.5')).stderr, /--b needs --words/)
   })
 
   for (const [transport, vicinal] of [

@@ -76,6 +76,26 @@ describe('vicinal mcp', () => {
     await client.close()
   })
 
+  it('searches by words, and measures how good that is', async () => {
+    const client = await overStdio()
+    const words = createHttpClient({ baseUrl: service.httpUrl }).collections.put('default', {
+      words: { paths: { content: 1 } },
+    })
+    await words
+    const boost = [{ filter: { colour: 'blue' }, weight: 1 }]
+    const page = { words: 'thing', limit: 2, cursor: '', highlight: true }
+    const [first, , next] = (await call(client, 'search', page)).split('\n').map((line) => JSON.parse(line))
+    assert.deepEqual(first.highlight, [{ path: 'content', parts: ['a red ', 'thing', ''] }])
+    const rest = await call(client, 'search', { ...page, cursor: next.next_cursor })
+    assert.equal(JSON.parse(rest).id, ids[2])
+    const judgements = [{ words: 'thing', vector: [2, 1], relevant: { [ids[2]!]: 1 } }]
+    const asked = { judgements, k: 1, metric: 'Euclidean', boost, diversity: 0.1, sweep: ['balance'] }
+    const { ndcg, curve } = JSON.parse(await call(client, 'evaluate', asked))
+    assert.deepEqual([ndcg, curve.length], [1, 21])
+    assert.match(await call(client, 'search', { words: 'thing', filters: {} }), /filters/)
+    await client.close()
+  })
+
   it('reports refusals of the service as results', async () => {
     const client = await overStdio()
     const result = await client.callTool({ name: 'count', arguments: { filter: { price: { $gtee: 1 } } } })

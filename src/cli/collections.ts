@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { collectionNameRule, type HnswSettings, type WordLanguageChoice } from '../base/collection.ts'
 import { type Quotas, quotasJson } from '../base/quotas.ts'
 import type { CollectionInfo, Words } from '../client/client.ts'
-import { aligned, type Environment, UsageError, whole } from './arguments.ts'
+import { aligned, type Environment, finite, UsageError, whole } from './arguments.ts'
 import { addConnectionOptions, type ConnectionOptions, withClient } from './connection.ts'
 
 interface ListOptions extends ConnectionOptions {
@@ -13,8 +13,11 @@ interface CreateOptions extends ConnectionOptions {
   readonly dimension?: number
   readonly hnswM?: number
   readonly hnswEfConstruction?: number
-  readonly words?: readonly string[]
+  /** false: none. */
+  readonly words?: readonly string[] | false
   readonly language?: WordLanguageChoice
+  readonly k1?: number
+  readonly b?: number
   readonly maxPoints?: number
   readonly maxBytes?: number
   readonly requestsPerSecond?: number
@@ -38,17 +41,25 @@ async function createCollection(
   options: CreateOptions,
   environment: Environment,
 ): Promise<void> {
-  const { dimension, hnswM: m, hnswEfConstruction: efConstruction, words, language } = options
+  const { dimension, hnswM: m, hnswEfConstruction: efConstruction } = options
   const hnsw: HnswSettings = { m, efConstruction }
   const { created } = await withClient(options, environment, (client) =>
     client.collections.put(name, {
       dimension,
       hnsw,
-      ...(words && { words: wordsOf(words, '--words', language) }),
+      ...wordsIn(options),
       ...quotasIn(options),
     }),
   )
   console.log(created ? `created ${name}` : `${name} already exists with these settings`)
+}
+
+/** The words of the options; nothing if they have none. */
+function wordsIn({ words, ...parameters }: CreateOptions): { readonly words?: Words | null } {
+  if (words) return { words: wordsOf(words, '--words', parameters) }
+  const given = (['language', 'k1', 'b'] as const).find((name) => parameters[name] !== undefined)
+  if (given !== undefined) throw new UsageError(`--${given} needs --words`)
+  return words === false ? { words: null } : {}
 }
 
 /** The quotas of the options; nothing if they have none. */
@@ -63,7 +74,11 @@ function quotasIn(options: CreateOptions): { readonly quotas?: Quotas } {
 }
 
 /** Reads paths with their weights, like `title=3`. */
-export function wordsOf(words: readonly string[], option: string, language?: WordLanguageChoice): Words {
+export function wordsOf(
+  words: readonly string[],
+  option: string,
+  { language, k1, b }: Omit<Words, 'paths'> = {},
+): Words {
   const paths = words.map((text): readonly [string, number] => {
     const [, path = '', weight = '1'] = /^(.*?)(?:=([^=]*))?$/.exec(text)!
     if (path === '' || !(Number(weight) > 0)) {
@@ -71,7 +86,12 @@ export function wordsOf(words: readonly string[], option: string, language?: Wor
     }
     return [path, Number(weight)]
   })
-  return { language, paths: Object.fromEntries(paths) }
+  return {
+    paths: Object.fromEntries(paths),
+    ...(language && { language }),
+    ...(k1 === undefined ? {} : { k1 }),
+    ...(b === undefined ? {} : { b }),
+  }
 }
 
 /** Deletes a collection. @throws UsageError without `yes`, because the points cannot be restored */
@@ -152,6 +172,9 @@ export function addCollections(program: Command, environment: Environment): void
     )
     .option('--words <path=weight...>', 'texts to search by words: content, or paths of attributes')
     .option('--language <name>', 'auto, none or a language like english (default: auto)')
+    .option('--k1 <x>', 'how much a word counts that occurs again, 0 to 10 (default: 1.2)', finite)
+    .option('--b <x>', 'how much less words of long texts count, 0 to 1 (default: 0.75)', finite)
+    .option('--no-words', 'end searches by words')
     .option(
       '--max-points <n>',
       'refuse more points; the options below are quotas, too, and set together',

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, statSync } from 'node:fs'
-import { defaultCollection } from '../base/collection.ts'
+import { defaultCollection, type WordLanguageChoice } from '../base/collection.ts'
 import { insertCheckedOf } from '../client/bulk-insert.ts'
-import type { PointsClient, VectorClient } from '../client/client.ts'
+import type { PointsClient, VectorClient, Words } from '../client/client.ts'
 import { notStoredWords } from '../import/points.ts'
-import { checkReadable, type Environment, Interrupted, stopSignal } from './arguments.ts'
+import { checkReadable, type Environment, Interrupted, stopSignal, UsageError } from './arguments.ts'
 import { wordsOf } from './collections.ts'
 import { type ConnectionOptions, collectionOf, connect, targetOf } from './connection.ts'
 import { ImportRun, Progress, type RunOptions } from './import-run.ts'
@@ -17,6 +17,7 @@ export interface ImportOptions extends ConnectionOptions, ReaderOptions, RunOpti
   readonly again?: boolean
   /** Paths with weights: see `wordsOf`. */
   readonly wordsPaths?: readonly string[]
+  readonly language?: WordLanguageChoice
 }
 
 /**
@@ -36,16 +37,21 @@ export async function importFile(
     const finding = nameOfCollection(client, collectionOf(options, environment))
     const collection = await Promise.race([finding, interruption])
     if (options.wordsPaths !== undefined) {
-      const words = wordsOf(options.wordsPaths, '--words-paths')
-      const declaring = client.collections.put(collection ?? defaultCollection, { words })
-      await Promise.race([declaring, interruption])
-    }
+      const words = wordsOf(options.wordsPaths, '--words-paths', options)
+      await Promise.race([declareWords(client, collection ?? defaultCollection, words), interruption])
+    } else if (options.language !== undefined) throw new UsageError('--language needs --words-paths')
     const target = inWords(targetOf(options, environment), collection)
     const points = collection === undefined ? client : client.collection(collection)
     await importInto(points, file, { ...options, target, interruption })
   } finally {
     await client.close()
   }
+}
+
+/** Declares words. What they do not name, such as the language, stays as it was. */
+async function declareWords({ collections }: VectorClient, name: string, words: Words): Promise<void> {
+  const { words: before } = await collections.get(name)
+  await collections.put(name, { words: { ...before, ...words } })
 }
 
 /**

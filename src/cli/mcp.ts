@@ -12,7 +12,7 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'
 import { DatabaseError } from '../base/errors.ts'
 import { operatorNames } from '../base/filter.ts'
-import { distanceMetrics } from '../base/point.ts'
+import { distanceMetrics, onErrorRules } from '../base/point.ts'
 import { version } from '../base/runtime.ts'
 import type { Boost, Changed, PointsClient, VectorClient } from '../client/client.ts'
 import {
@@ -113,67 +113,65 @@ function addReading(server: McpServer, client: VectorClient): void {
     {
       description:
         'Finds the nearest points to a text (if describe shows an embeddingModel), to a vector or to a stored point, closest first, with distance and payload; or the best ones for words (if describe shows words), or for both, with scores.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         collection,
         text: z.string().optional().describe('what to search near: the service embeds it'),
         vector: z.array(z.number()).optional().describe('or a vector with the dimension of the collection'),
         id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
-        words: z.string().optional().describe('words to find, alone or together with one of the above'),
-        balance: z.number().min(0).max(1).optional().describe('what the vector counts beside the words'),
-        statistics: z
-          .object({ filter: z.record(z.string(), z.unknown()) })
-          .optional()
-          .describe('counts how often words occur in the points that match only'),
+        words: wordsOfTool,
         like: z
           .array(z.uuid())
           .optional()
           .describe('stored points to search near, with or without the above'),
         unlike: z.array(z.uuid()).optional().describe('stored points to stay away from'),
-        boost: boostsOfTool,
-        diversity: z.number().min(0).max(1).optional().describe('how much unlike results come first'),
+        statistics: z
+          .strictObject({ filter: z.record(z.string(), z.unknown()) })
+          .optional()
+          .describe('counts how often words occur in the points that match only'),
+        ...settingsOfTools,
+        on_error: z.enum(onErrorRules).optional().describe('whether to go on if that model fails'),
         group_by: z
-          .object({ path: z.string(), size: z.number().int().optional() })
+          .strictObject({ path: z.string(), size: z.number().int().optional() })
           .optional()
           .describe('limit groups, each of up to size points with the same value at the path'),
-        rerank: z
-          .number()
-          .int()
+        highlight: z.boolean().default(false).describe('shows where the words are'),
+        cursor: z
+          .string()
           .optional()
-          .describe('how many of the best a model ranks anew, at least limit'),
-        metric: z.enum(distanceMetrics).default('Cosine').describe('how distance is measured'),
+          .describe('of a search by words: "" for the first of several pages, then its next_cursor'),
         limit: z.number().int().min(1).max(1000).default(10),
-        filter,
+        exact: z.boolean().optional().describe('finds the true nearest points, however long it takes'),
         max_distance: z.number().optional().describe('the greatest distance of a result'),
       }),
       annotations: readOnly,
     },
-    ({ collection, text, vector, id, words, like, max_distance: maxDistance, ...more }) =>
+    ({ collection, max_distance: maxDistance, on_error: onError, group_by: groupBy, highlight, ...asked }) =>
       answer(async () => {
-        const { filter, boost, statistics, group_by: groupBy, ...same } = more
-        const hasVector = (text ?? vector ?? id ?? like) !== undefined
+        const { text, vector, id, like, words, rerank, statistics } = asked
         const include = {
-          distance: hasVector,
+          distance: (text ?? vector ?? id ?? like) !== undefined,
           payload: true,
-          scores: (words ?? boost ?? more.rerank) !== undefined,
+          scores: (words ?? asked.boost ?? rerank) !== undefined,
+          highlight,
         }
-        const near = { text, vector, id, like, words, maxDistance }
-        const boosts = boost && boostsOf(boost)
         const counted = statistics && { filter: filterOf(statistics.filter)! }
-        const shape = { boost: boosts, groupBy, filter: filterOf(filter), statistics: counted, include }
-        const { hits, groups } = await pointsOf(client, collection).searchHits({ ...near, ...same, ...shape })
-        if (groups === undefined) return linesOf(hits.map(lineOf))
-        const shown = groups.map(({ value, hits: members }) => [
+        const more = { ...settingsOf(asked), maxDistance, onError, groupBy, statistics: counted, include }
+        const { hits, groups, nextCursor } = await pointsOf(client, collection).searchHits({
+          ...asked,
+          ...more,
+        })
+        const shown = groups?.flatMap(({ value, hits: members }) => [
           JSON.stringify({ group: attributeJson(value) }),
           ...members.map(lineOf),
         ])
-        return linesOf(shown.flat())
+        return linesOf([...(shown ?? hits.map(lineOf)), ...nextLine(nextCursor)])
       }),
   )
   server.registerTool(
     'get',
     {
       description: 'Returns a point with its payload.',
-      inputSchema: z.object({ collection, id }),
+      inputSchema: z.strictObject({ collection, id }),
       annotations: readOnly,
     },
     ({ collection, id }) =>
@@ -186,7 +184,7 @@ function addReading(server: McpServer, client: VectorClient): void {
     'count',
     {
       description: 'Counts the points that match.',
-      inputSchema: z.object({ collection, filter }),
+      inputSchema: z.strictObject({ collection, filter }),
       annotations: readOnly,
     },
     ({ collection, filter }) =>
@@ -196,7 +194,7 @@ function addReading(server: McpServer, client: VectorClient): void {
     'list',
     {
       description: 'Lists points in the order of their insertion, one page at a time.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         collection,
         filter,
         limit: z.number().int().min(1).max(1000).default(20),
@@ -208,15 +206,14 @@ function addReading(server: McpServer, client: VectorClient): void {
       answer(async () => {
         const query = { filter: filterOf(filter), limit, cursor, include: { payload: true } }
         const { points, nextCursor } = await pointsOf(client, collection).list(query)
-        const next = nextCursor === undefined ? [] : [JSON.stringify({ next_cursor: nextCursor })]
-        return linesOf([...points.map(lineOf), ...next])
+        return linesOf([...points.map(lineOf), ...nextLine(nextCursor)])
       }),
   )
   server.registerTool(
     'facets',
     {
       description: 'Lists the most frequent values of attributes, with the number of points that have them.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         collection,
         filter,
         paths: z.array(z.string()).min(1).describe('like ["tags", "size.width"]'),
@@ -235,42 +232,67 @@ function addReading(server: McpServer, client: VectorClient): void {
     {
       description:
         'Measures how well searches find the points that were judged relevant to queries: nDCG, recall and MRR of the first k results.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         collection,
         judgements: judgementsOfTool,
         k: z.number().int().min(1).max(1000).default(10),
         sweep: z
           .array(z.enum(['balance', 'ef', 'paths']))
           .optional()
-          .describe('settings to vary'),
-        boost: boostsOfTool,
+          .describe('settings to vary, to find what is best'),
+        ...settingsOfTools,
       }),
       annotations: readOnly,
     },
-    ({ collection, boost, ...query }) =>
-      answer(async () => {
-        const asked = { ...query, metric: 'Cosine' as const, boost: boost && boostsOf(boost) }
-        return JSON.stringify(await pointsOf(client, collection).evaluate(asked))
-      }),
+    ({ collection, ...asked }) =>
+      answer(async () =>
+        JSON.stringify(await pointsOf(client, collection).evaluate({ ...asked, ...settingsOf(asked) })),
+      ),
   )
 }
 
-const boostsOfTool = z
-  .array(z.record(z.string(), z.unknown()))
+const wordsOfTool = z
+  .union([z.string(), z.literal(true)])
   .optional()
-  .describe(
-    'raises scores: {"filter": {...}, "weight": 0.1} or {"recent": {"path": "at", "half_life": "14d"}, "weight": 0.2}',
-  )
+  .describe('words to find, alone or together with one of the above; true for those of text')
 
-function boostsOf(described: readonly Record<string, unknown>[]): Boost[] {
-  return described.map((each) => boostOf(describedIn(each) as object))
+/** How to search: the same for a search and for an evaluation. */
+const settingsOfTools = {
+  metric: z.enum(distanceMetrics).default('Cosine').describe('how distance is measured'),
+  balance: z.number().min(0).max(1).optional().describe('what the vector counts beside the words'),
+  ef: z.number().int().min(0).optional().describe('the breadth of the search'),
+  filter,
+  boost: z
+    .array(z.record(z.string(), z.unknown()))
+    .optional()
+    .describe(
+      'raises scores: {"filter": {...}, "weight": 0.1} or {"recent": {"path": "at", "half_life": "14d"}, "weight": 0.2}',
+    ),
+  diversity: z.number().min(0).max(1).optional().describe('how much unlike results come first'),
+  rerank: z.number().int().optional().describe('how many of the best a model ranks anew, at least limit'),
+}
+
+/** The settings in the form of the client. */
+function settingsOf({
+  filter,
+  boost,
+}: {
+  readonly filter?: Record<string, unknown> | undefined
+  readonly boost?: readonly Record<string, unknown>[] | undefined
+}): { readonly filter: Filter | undefined; readonly boost: readonly Boost[] | undefined } {
+  return { filter: filterOf(filter), boost: boost?.map((each) => boostOf(describedIn(each) as object)) }
+}
+
+function nextLine(nextCursor: string | undefined): readonly string[] {
+  return nextCursor === undefined ? [] : [JSON.stringify({ next_cursor: nextCursor })]
 }
 
 const judgementsOfTool = z
   .array(
-    z.object({
-      words: z.string().optional().describe('ranked by words'),
+    z.strictObject({
       text: z.string().optional().describe('ranked by meaning, if the service has embeddings'),
+      vector: z.array(z.number()).optional().describe('or a vector'),
+      words: wordsOfTool,
       relevant: z.record(z.uuid(), z.number()).describe('grades of points by id, greater than 0'),
     }),
   )
@@ -281,7 +303,7 @@ function addWriting(server: McpServer, client: VectorClient): void {
     'upsert',
     {
       description: 'Stores a point, or replaces the point with this id. Returns the id.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         collection,
         id: z.uuid().optional().describe('assigned if not given'),
         vector: z
@@ -309,7 +331,7 @@ function addWriting(server: McpServer, client: VectorClient): void {
     'delete',
     {
       description: 'Deletes a point by its id, or all points that match a filter.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         collection,
         id: z.uuid().optional(),
         filter,

@@ -360,9 +360,13 @@ export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly row?: number
   readonly like?: readonly string[]
   readonly text?: string
-  readonly words?: string
+  /** true: those of `text`. */
+  readonly words?: string | true
   readonly balance?: number
   readonly statistics?: string
+  /** true: the first page. */
+  readonly cursor?: string | true
+  readonly highlight?: boolean
   readonly boost?: readonly string[]
   readonly unlike?: readonly string[]
   readonly diversity?: number
@@ -389,11 +393,13 @@ export async function query(options: QueryOptions, environment: Environment): Pr
     population === undefined ? undefined : { filter: filterOfText(population, '--statistics') }
   await withClient(options, environment, async (client) => {
     const { metric, limit, ef, exact, maxDistance, words, balance, profile = false, rerank } = options
+    const { highlight = false, cursor } = options
     const near = await nearOf(options, client)
     const include = {
       ...(near !== undefined && { distance: true }),
       payload: true,
       ...((words ?? options.boost ?? rerank) !== undefined && { scores: true }),
+      ...(highlight && { highlight }),
     }
     const shape = shapeOf(options)
     const asked = {
@@ -403,6 +409,7 @@ export async function query(options: QueryOptions, environment: Environment): Pr
       words,
       balance,
       statistics,
+      cursor: cursor === true ? '' : cursor,
       ef,
       filter,
       exact,
@@ -421,6 +428,7 @@ export async function query(options: QueryOptions, environment: Environment): Pr
         console.log(hitLine(hit, rank, options.json ?? false, group))
       }
     }
+    if (answer.nextCursor !== undefined) console.error(`next page: --cursor=${answer.nextCursor}`)
     if (answer.profile !== undefined) console.error(JSON.stringify(answer.profile, undefined, 2))
   })
 }
@@ -428,7 +436,8 @@ export async function query(options: QueryOptions, environment: Environment): Pr
 function nothingFound(options: QueryOptions, environment: Environment): string {
   const collection = collectionOf(options, environment)
   const place = collection === undefined ? 'the database' : `the collection ${collection}`
-  if (options.filter !== undefined || options.maxDistance !== undefined) return `nothing found in ${place}`
+  const { filter, maxDistance, words, like, groupBy } = options
+  if ((filter ?? maxDistance ?? words ?? like ?? groupBy) !== undefined) return `nothing found in ${place}`
   return `nothing found: ${place} is empty`
 }
 
@@ -485,7 +494,7 @@ async function vectorOfRow(file: string, row: number, options: QueryOptions): Pr
   throw new UsageError(`--row: ${file} has rows 0 to ${at - 1}, not ${row}`)
 }
 
-/** Formats a point as one line. White space in a content would break the table; in JSON it is escaped. */
+/** Formats a point as one line, and each text in which words were found as another. White space in a content would break the table; in JSON it is escaped. */
 function hitLine(
   { id, payload, ...figures }: Hit,
   rank: number,
@@ -494,5 +503,10 @@ function hitLine(
 ): string {
   const shown = group === undefined ? {} : { group: JSON.parse(group) as unknown }
   if (asJson) return JSON.stringify({ id, ...figures, ...shown, payload: payload && fieldsJson(payload) })
-  return `${String(rank).padStart(3)}  ${id}  ${payload?.content?.replace(/\s+/g, ' ')}`
+  const line = `${String(rank).padStart(3)}  ${id}  ${payload?.content?.replace(/\s+/g, ' ')}`
+  const found = figures.highlight?.map(({ path, parts }) => {
+    const text = parts.map((part, index) => (index % 2 === 0 ? part : `[${part}]`)).join('')
+    return `     ${path}: ${text.replace(/\s+/g, ' ')}`
+  })
+  return [line, ...(found ?? [])].join('\n')
 }

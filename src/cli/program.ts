@@ -306,6 +306,10 @@ function addImport(program: Command, environment: Environment): void {
       'declare that these texts can be searched by words, like content,title=3',
       names,
     )
+    .option(
+      '--language <name>',
+      'of these texts: auto, none or one like english (default: as before, or auto)',
+    )
     .option('--batch-size <n>', 'points per request', whole, 1000)
     .option('--concurrency <n>', 'requests in progress at a time', whole, 4)
     .option('--ids <file>', 'write the new ids there, in input order')
@@ -343,9 +347,14 @@ function addQuery(program: Command, environment: Environment): void {
     )
     .option('--unlike <ids...>', 'points to stay away from')
     .option('--text <text>', 'a text that the service embeds, if it has embeddings')
-    .option('--words <text>', 'rank by these words: alone, or together with one of the above')
+    .option(
+      '--words [text]',
+      'rank by these words, alone or together with one of the above; without a value, by those of --text',
+    )
     .option('--balance <x>', 'what the vector counts beside the words, 0 to 1 (default: 0.5)', finite)
     .option('--statistics <json>', 'count how often words occur in the points that match this filter only')
+    .option('--highlight', 'show where the words are in the texts')
+    .option('--cursor [cursor]', 'print a page of a search by words: the first, or that of this cursor')
   addRowOptions(command)
     .addOption(
       new Option('--metric <name>', 'how distance is measured')
@@ -501,6 +510,8 @@ Examples:
   vicinal query --vector 0.1,0.7,0.2 --metric Euclidean
   vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
   vicinal query --text 'how to mend a bicycle' --filter '{"price": {"$lt": 10}}'
+  vicinal query --text 'how to mend a bicycle' --words --balance 0.3 --boost '{"filter": {"new": true}, "weight": 0.1}'
+  vicinal query --words 'anadama bread' --highlight --group-by topic
 `
 
 const backupBelow = `
