@@ -48,6 +48,10 @@ def test_words_find_points_alone_and_with_a_vector(client: Vicinal) -> None:
         rare = texts.search(words="bread", statistics=F("content").matches("rye"), include=Include(scores=True))
         assert rare.ids == [bread, flour]
         assert rare.hits[0].words != found.hits[0].words
+        boosted = texts.search([0, 1], "Cosine", boost=[Boost(1, filter=F("title") == "bread")])
+        assert [hit.score is not None for hit in boosted.hits] == [True, True]
+        with pytest.raises(InvalidArgumentError, match="words is a dict: Words or False is needed"):
+            client.collections.put("texts", words={"content": 1})  # type: ignore[arg-type]
         page = texts.search(words="bread", limit=1, cursor="")
         assert page.ids == [bread]
         assert page.next_cursor is not None

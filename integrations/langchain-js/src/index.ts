@@ -1,1 +1,6 @@
-export { type DeleteSelection, type StoreOptions, VicinalVectorStore } from './vector-store.ts'
+export {
+  type DeleteSelection,
+  type SearchOptions,
+  type StoreOptions,
+  VicinalVectorStore,
+} from './vector-store.ts'

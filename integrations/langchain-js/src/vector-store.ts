@@ -8,6 +8,7 @@ import {
   type Hit,
   type Include,
   type Metric,
+  type Query,
   uuidOf,
   type VectorClient,
   type Words,
@@ -26,7 +27,24 @@ export interface StoreOptions {
   readonly retrieval?: 'vector' | 'words' | 'hybrid' | undefined
   /** What the vector counts in `hybrid`, from 0 to 1; 0.5 by default. */
   readonly balance?: number | undefined
+  /** What else searches for texts ask for: boosts, diversity, groups, reranking and more, as in the client. */
+  readonly search?: SearchOptions | undefined
 }
+
+export type SearchOptions = Pick<
+  Query,
+  | 'boost'
+  | 'like'
+  | 'unlike'
+  | 'diversity'
+  | 'groupBy'
+  | 'rerank'
+  | 'onError'
+  | 'statistics'
+  | 'ef'
+  | 'exact'
+  | 'maxDistance'
+>
 
 /** Which documents to delete: those that have one of the ids and match the filter, or all documents. */
 export interface DeleteSelection {
@@ -52,11 +70,13 @@ export class VicinalVectorStore extends VectorStore {
   readonly #words: Words | undefined
   readonly #retrieval: 'vector' | 'words' | 'hybrid'
   readonly #balance: number | undefined
+  readonly #options: SearchOptions
   #isReady: boolean
 
   constructor(embeddings: EmbeddingsInterface, options: StoreOptions) {
     super(embeddings, options)
-    const { client, collection, metric = 'Cosine', words, retrieval = 'vector', balance } = options
+    const { client, collection, metric = 'Cosine', words, retrieval = 'vector', balance, search } = options
+    this.#options = search ?? {}
     this.#words = words
     this.#retrieval = retrieval
     this.#balance = balance
@@ -157,15 +177,15 @@ export class VicinalVectorStore extends VectorStore {
   }
 
   /**
-   * Returns the `k` best matching documents for a text, with their similarities: larger is nearer. Where words count,
-   * these are scores from 0 to 1.
+   * Returns the `k` best matching documents for a text, with their similarities: larger is nearer. Where more than a
+   * vector counts, these are scores from 0 to 1.
    */
   override async similaritySearchWithScore(
     query: string,
     k = 4,
     filter?: Filter,
   ): Promise<[Document, number][]> {
-    if (this.#retrieval === 'vector') {
+    if (this.#retrieval === 'vector' && Object.keys(this.#options).length === 0) {
       return this.similaritySearchVectorWithScore(await this.embeddings.embedQuery(query), k, filter)
     }
     const near =
@@ -174,10 +194,13 @@ export class VicinalVectorStore extends VectorStore {
         : {
             vector: await this.embeddings.embedQuery(query),
             metric: this.#metric,
-            balance: this.#balance,
           }
+    const ranking = {
+      ...(this.#retrieval !== 'vector' && { words: query }),
+      ...(this.#retrieval === 'hybrid' && { balance: this.#balance }),
+    }
     const include = { scores: true, payload: true, attributes: true }
-    const asked = { ...near, words: query, limit: k, filter: checked(filter), include }
+    const asked = { ...this.#options, ...near, ...ranking, limit: k, filter: checked(filter), include }
     const { hits } = await this.#client.searchHits(asked)
     return hits.map((hit) => [documentOf(hit), hit.score ?? 0])
   }

@@ -193,6 +193,11 @@ describe('VicinalVectorStore', () => {
     assert.deepEqual(textsOf(await retrieving('hybrid', 0).similaritySearch('anadama', 1)), [first])
     assert.deepEqual(textsOf(await retrieving('hybrid', 1).similaritySearch('anadama', 1)), [second])
     assert.deepEqual(textsOf(await retrieving('vector').similaritySearch('anadama', 1)), [second])
+    const boost = [{ filter: { content: { $match: 'bread anadama' } }, weight: 9 }]
+    const shaped = new VicinalVectorStore(embeddings, { ...options(), search: { boost } })
+    const [raised, lower] = await shaped.similaritySearchWithScore('anadama', 2)
+    assert.equal(raised![0].pageContent, first)
+    assert.ok(raised![1] > lower![1])
   })
 
   it('works over an alias', async () => {

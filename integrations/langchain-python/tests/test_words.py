@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from langchain_core.embeddings import Embeddings
-from vicinal import Vicinal, Words
+from vicinal import Boost, Vicinal, Words
 
 from langchain_vicinal import VicinalVectorStore
 
@@ -43,6 +43,8 @@ def test_words_are_searched_alone_and_with_a_vector(client: Vicinal) -> None:
         assert found(retrieval="hybrid", balance=0.1) == texts
         assert found(retrieval="hybrid", balance=0.9) == texts[::-1]
         assert found() == texts[::-1]
+        boost = [Boost(9, filter={"content": {"$match": "anadama"}})]
+        assert store().similarity_search("bread", 1, boost=boost)[0].page_content == texts[0]
         relevant = store(retrieval="hybrid").similarity_search_with_relevance_scores("anadama bread", 1)
         assert 0 < relevant[0][1] <= 1
         assert store(retrieval="words").similarity_search("bread", 1, filter={"$id": {"$in": []}}) == []

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
-from vicinal import Vicinal, Words
+from vicinal import Boost, Vicinal, Words
 
 from llama_index.vector_stores.vicinal import VicinalVectorStore
 
@@ -37,6 +37,10 @@ def test_words_are_searched_alone_and_with_a_vector(client: Vicinal) -> None:
         assert found(VectorStoreQueryMode.HYBRID, 0.1)[0] == ["bread", "flour"]
         assert found(VectorStoreQueryMode.HYBRID, 0.9)[0] == ["flour", "bread"]
         assert found(VectorStoreQueryMode.DEFAULT)[0] == ["flour", "bread"]
+        nearest = VectorStoreQuery(query_embedding=[0, 1], similarity_top_k=2)
+        boosted = store.query(nearest, boost=[Boost(9, filter={"content": {"$match": "anadama"}})])
+        assert boosted.ids == ["bread", "flour"]
+        assert boosted.similarities == sorted(boosted.similarities or [], reverse=True)
         with pytest.raises(ValueError, match="no query_str, which the mode hybrid needs"):
             store.query(VectorStoreQuery(query_embedding=[0, 1], mode=VectorStoreQueryMode.HYBRID))
         with pytest.raises(ValueError, match="no search in the mode semantic_hybrid: use default, mmr, hybrid"):

@@ -1,1 +1,1 @@
-export { type StoreOptions, VicinalVectorStore } from './vector-store.ts'
+export { type SearchOptions, type StoreOptions, VicinalVectorStore } from './vector-store.ts'

@@ -6,7 +6,14 @@ import {
   type VectorStoreQuery,
   type VectorStoreQueryResult,
 } from '@llamaindex/core/vector-store'
-import { DatabaseError, type Hit, type Metric, type VectorClient, type Words } from 'vicinal-client'
+import {
+  DatabaseError,
+  type Hit,
+  type Metric,
+  type Query,
+  type VectorClient,
+  type Words,
+} from 'vicinal-client'
 import { filterOf } from './filters.ts'
 import { nodeOf, pointsOf } from './nodes.ts'
 
@@ -19,6 +26,22 @@ export interface StoreOptions extends VectorStoreBaseParams {
   /** What the collection is searched by, as words; the first write declares it. */
   readonly words?: Words | undefined
 }
+
+/** What else a query asks for: boosts, diversity, groups, reranking and more, as in the client. */
+export type SearchOptions = Pick<
+  Query,
+  | 'boost'
+  | 'like'
+  | 'unlike'
+  | 'diversity'
+  | 'groupBy'
+  | 'rerank'
+  | 'onError'
+  | 'statistics'
+  | 'ef'
+  | 'exact'
+  | 'maxDistance'
+>
 
 /**
  * A vector store with its nodes in a collection of Vicinal. Metadata are attributes, which can filter queries. Fails
@@ -70,37 +93,44 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
 
   /**
    * Returns the matching nodes nearest to a vector; in the mode `mmr`, nodes that also differ from each other; by the
-   * words of `queryStr` in the mode `sparse`; by both in the mode `hybrid`, where `alpha` is what the
-   * vector counts.
+   * words of `queryStr` in the mode `sparse`; by both in the mode `hybrid`, where `alpha` is what the vector counts.
+   *
+   * @param options shape the answer; similarities are then scores from 0 to 1
    */
-  override async query(query: VectorStoreQuery): Promise<VectorStoreQueryResult> {
+  override async query(
+    query: VectorStoreQuery,
+    options: SearchOptions = {},
+  ): Promise<VectorStoreQueryResult> {
     const { queryEmbedding, similarityTopK, mode } = query
-    if (wordModes.includes(mode)) return await this.#byWords(query)
+    if (wordModes.includes(mode)) return await this.#byWords(query, options)
     if (queryEmbedding === undefined) {
       throw missing('queryEmbedding')
     }
     const isDiverse = wantsDiversity(mode)
+    const isShaped = Object.keys(options).length > 0
     const { hits } = await this.#client.searchHits({
+      ...options,
       vector: queryEmbedding,
       metric: this.#metric,
       limit: similarityTopK * (isDiverse ? mmrMultiplier : 1),
       filter: filterOf(query),
-      include: { distance: true, payload: true, attributes: true, vector: isDiverse },
+      include: { distance: true, payload: true, attributes: true, vector: isDiverse, scores: isShaped },
     })
     const nodes = hits.map(nodeOf)
     if (isDiverse) return diverseOf(query, queryEmbedding, nodes)
     return resultOf(
       nodes,
-      hits.map(({ distance = 0 }) => similarityOf(distance, this.#metric)),
+      hits.map(({ distance = 0, score }) => score ?? similarityOf(distance, this.#metric)),
     )
   }
 
-  async #byWords(query: VectorStoreQuery): Promise<VectorStoreQueryResult> {
+  async #byWords(query: VectorStoreQuery, options: SearchOptions): Promise<VectorStoreQueryResult> {
     const { queryStr, queryEmbedding, similarityTopK, mode, alpha } = query
     if (queryStr === undefined) throw missing('queryStr')
     const isHybrid = mode === 'hybrid'
     if (isHybrid && queryEmbedding === undefined) throw missing('queryEmbedding')
     const { hits } = await this.#client.searchHits({
+      ...options,
       words: queryStr,
       ...(isHybrid && { vector: queryEmbedding, metric: this.#metric, balance: alpha }),
       limit: similarityTopK,

@@ -212,6 +212,11 @@ describe('VicinalVectorStore', () => {
     assert.equal(similarities[0], 1)
     assert.deepEqual((await found(VectorStoreQueryMode.HYBRID, 0.1)).ids, texts)
     assert.deepEqual((await found(VectorStoreQueryMode.HYBRID, 0.9)).ids, texts.toReversed())
+    const boost = [{ filter: { content: { $match: 'anadama' } }, weight: 9 }]
+    const nearest = { queryEmbedding: [0, 1], similarityTopK: 2, mode: VectorStoreQueryMode.DEFAULT }
+    const shaped = await both.query(nearest, { boost })
+    assert.deepEqual(shaped.ids, texts)
+    assert.ok(shaped.similarities[0]! > shaped.similarities[1]!)
     await client.collections.delete('by-words')
   })
 

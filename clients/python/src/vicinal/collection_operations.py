@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from .clusters import Consistency
+from .errors import InvalidArgumentError
 from .operation import HttpRequest, HttpResponse, Operation, Place, check_name
 from .values import Json, check_whole, texts_of, to_json
 
@@ -140,7 +141,8 @@ class PutCollection(Operation[PutCollectionResult]):
     Create a collection. Does nothing if it exists with these settings; raises `AlreadyExistsError` if it exists with
     others.
 
-    Without a dimension, the first insert fixes it. Only words and quotas can be changed later; `Quotas()` removes them.
+    Without a dimension, the first insert fixes it. Only words and quotas can be changed later; `words=False` and
+    `Quotas()` remove them.
     """
 
     place: Place
@@ -154,6 +156,8 @@ class PutCollection(Operation[PutCollectionResult]):
     def __post_init__(self) -> None:
         if self.dimension is not None:
             check_whole(self.dimension, "dimension", 1)
+        if self.words is not None and self.words is not False and not isinstance(self.words, Words):
+            raise InvalidArgumentError(f"words is a {type(self.words).__name__}: Words or False is needed")
 
     def request(self) -> HttpRequest:
         body: dict[str, Json] = {}

@@ -198,7 +198,7 @@ USUAL_HIT = Include(distance=True, payload=True)
 USUAL_WORDS = Include(payload=True, scores=True)
 """What a search by words alone returns of each hit by default."""
 USUAL_RANKED = Include(distance=True, payload=True, scores=True)
-"""What a search by words and a vector returns of each hit by default."""
+"""What a search by words and a vector, or with boosts or reranking, returns of each hit by default."""
 USUAL_LISTED = Include(payload=True)
 """What a list returns of each point by default."""
 
@@ -272,7 +272,8 @@ class Query(AnswerShape):
     @property
     def included(self) -> Include | None:
         """What the answer includes: without a vector, there is no distance."""
-        if self.include is USUAL_HIT and self.words is not None:
+        is_scored = self.words is not None or bool(self.boost) or self.rerank is not None
+        if self.include is USUAL_HIT and is_scored:
             return USUAL_RANKED if self._has_target else USUAL_WORDS
         return self.include
 

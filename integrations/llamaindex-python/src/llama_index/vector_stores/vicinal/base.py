@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -133,26 +134,29 @@ class VicinalVectorStore(BasePydanticVectorStore):
         """
         Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other; by the
         words of `query_str` in the modes text_search and sparse; by both in the mode hybrid, where `alpha` is what the
-        vector counts.
+        vector counts. Other parameters are those of Vicinal, like `boost`: with them, similarities are scores.
         """
-        found = self._client.search(**self._asked_by(query), filter=filter_of_query(query), **kwargs)
+        found = self._client.search(**self._asked_by(query, kwargs), filter=filter_of_query(query))
         return result_of(query, found.hits, self.metric)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """
         Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other; by the
         words of `query_str` in the modes text_search and sparse; by both in the mode hybrid, where `alpha` is what the
-        vector counts.
+        vector counts. Other parameters are those of Vicinal, like `boost`: with them, similarities are scores.
         """
         if self._async_client is None:
             return await asyncio.to_thread(self.query, query, **kwargs)
-        found = await self._async_client.search(**self._asked_by(query), filter=filter_of_query(query), **kwargs)
+        found = await self._async_client.search(**self._asked_by(query, kwargs), filter=filter_of_query(query))
         return result_of(query, found.hits, self.metric)
 
-    def _asked_by(self, query: VectorStoreQuery) -> dict[str, Any]:
+    def _asked_by(self, query: VectorStoreQuery, more: dict[str, Any]) -> dict[str, Any]:
+        asked = {**search_of(query), **more}
+        if more:
+            asked["include"] = replace(asked["include"], scores=True)
         if is_by_words_alone(query):
-            return search_of(query)
-        return {"near": _vector_of(query), "metric": self.metric, **search_of(query)}
+            return asked
+        return {"near": _vector_of(query), "metric": self.metric, **asked}
 
     def _delete(self, filter: FilterLike) -> None:
         while self._client.delete_where(filter, everything=filter == {}).more:
