@@ -1,6 +1,6 @@
 /**
  * `npm run console:pictures` takes the pictures of the console in docs/images, from a service with the demo's data. It
- * saves them as WebP, which takes a fifth of the size of PNG.
+ * saves them as WebP, which takes a fifth of the size of PNG. With names, like `-- search-groups`, it takes only these.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,6 +17,7 @@ const data = join(root, 'demo/data')
 const images = join(root, 'docs/images')
 const dimension = 512
 const quality = 0.82
+const names = process.argv.slice(2)
 const chartSeconds = 60
 
 const lamps = `content,v0,v1,v2,v3,price,zip,in_stock,since
@@ -30,21 +31,38 @@ interface Gloss {
   readonly attributes: Readonly<Record<string, unknown>>
 }
 
+interface Stored {
+  /** Of the gloss that the pictures search near. */
+  readonly id: string
+  /** Queries of the demo, and the glosses that have a word of the answer, one a line. */
+  readonly judgements: string
+}
+
+const answers: Readonly<Record<string, RegExp>> = {
+  'beaked-whale': /\bwhale/i,
+  cumulonimbus: /\bcloud/i,
+  'anadama-bread': /\bbread/i,
+  recital: /\bmusical/i,
+  anger: /\bang(er|ry)\b/i,
+  'khyber-pass': /\bmountain/i,
+  interpreter: /\bprogram/i,
+  'spanish-pointer': /\bdogs?\b/i,
+}
+
 const missing = missingChromium || natsMissing()
 if (missing !== false) throw new Error(missing)
 const directory = mkdtempSync(join(tmpdir(), 'vicinal-pictures-'))
 const browser = await startConsole()
 try {
-  const id = await storeDemo()
-  await takeAll(id)
-  await takeCluster()
+  await takeAll(await storeDemo())
+  if (isWanted('cluster-dark')) await takeCluster()
 } finally {
   await browser[Symbol.asyncDispose]()
   rmSync(directory, { recursive: true, force: true })
 }
 
 /** Takes a picture of each view in typical use. */
-async function takeAll(id: string): Promise<void> {
+async function takeAll({ id, judgements }: Stored): Promise<void> {
   const filter = JSON.stringify({ pos: 'noun' })
   await take('search', `#/search?id=${id}&compare=1&filter=${filter}`, async (page) => {
     // Compare three values of ef by the positions of the slider: 16, 128, 64.
@@ -58,9 +76,18 @@ async function takeAll(id: string): Promise<void> {
     }
   })
   await send(browser.service.httpUrl, 'PUT', 'collections/default', { words: { paths: { content: 1 } } })
+  // Waits until the words are indexed.
+  await send(browser.service.httpUrl, 'POST', 'points/search', { words: 'whale', limit: 1 })
   const words = 'words=toothed+whale&balance=0.4&group=topic'
-  // Searches wait until the words are indexed.
   await take('search-groups', `#/search?id=${id}&${words}`, shown('.group-value'))
+  const boost = encodeURIComponent('[{"filter": {"length": {"$lt": 90}}, "weight": 0.2}]')
+  await take('search-shape', `#/search?words=white+dog&diversity=0.2&boost=${boost}`, shown('.result'))
+  await take('relevance', '#/relevance', async (page) => {
+    await page.getByLabel('Judgements', { exact: true }).fill(judgements)
+    await page.getByLabel('balance', { exact: true }).check()
+    await page.getByRole('button', { name: 'Measure' }).click()
+    await page.getByText(/better, \d+ worse/).waitFor()
+  })
   await take('search-dark', `#/search?id=${id}&as=cards`, shown('.result'), 'dark')
   await take('points', `#/points?filter=${filter}`, shown('.facets'))
   await take('point', `#/points?id=${id}`, async (page) => {
@@ -122,6 +149,10 @@ async function takeCluster(): Promise<void> {
   await take('cluster-dark', '#/cluster', shown('.health .notice'), 'dark', pages)
 }
 
+function isWanted(name: string): boolean {
+  return names.length === 0 || names.includes(name)
+}
+
 function shown(selector: string): (page: Page) => Promise<void> {
   return async (page) => {
     await page.locator(selector).first().waitFor()
@@ -135,6 +166,7 @@ async function take(
   colorScheme: 'light' | 'dark' = 'light',
   pages: PageBrowser = browser,
 ): Promise<void> {
+  if (!isWanted(name)) return
   const page = await pages.open(hash, { width: 1360, height: 850, colorScheme, isWatched: false })
   await ready(page)
   // Wait until nothing moves: until two consecutive pictures are equal.
@@ -169,8 +201,8 @@ async function webpOf(page: Page, png: Buffer): Promise<Buffer> {
   return Buffer.from(url.slice(url.indexOf(',') + 1), 'base64')
 }
 
-/** Stores the demo's data. @returns the id of the gloss that the pictures search near */
-async function storeDemo(): Promise<string> {
+/** Stores the demo's data. */
+async function storeDemo(): Promise<Stored> {
   const bytes = new Int8Array(readFileSync(join(data, 'wordnet-glosses.i8')))
   const lines = readFileSync(join(data, 'wordnet-glosses.jsonl'), 'utf8').trimEnd().split('\n')
   const vectors = lines.map((line, row) => {
@@ -187,7 +219,17 @@ async function storeDemo(): Promise<string> {
   })
   await send(browser.service.httpUrl, 'PUT', 'aliases', { set: { glosses: 'glosses-2026' } })
   const index = vectors.findIndex(({ payload }) => payload.content.startsWith('dolphin:'))
-  return point_ids[index]!
+  const judgements = Object.entries(answers).map(([name, answer]) => {
+    const { vector } = JSON.parse(readFileSync(join(data, `../queries/${name}.json`), 'utf8')) as {
+      readonly vector: readonly number[]
+    }
+    const relevant = vectors.flatMap(({ payload }, at) =>
+      answer.test(payload.content) ? [[point_ids[at], 1] as const] : [],
+    )
+    const words = name.replace('-', ' ')
+    return JSON.stringify({ words, vector, relevant: Object.fromEntries(relevant) })
+  })
+  return { id: point_ids[index]!, judgements: judgements.join('\n') }
 }
 
 async function send(url: string, method: string, path: string, body: unknown): Promise<Response> {

@@ -82,6 +82,22 @@ describe('a query as code, as the console shows it', () => {
         },
       },
     ],
+    [
+      'whose answer is shaped',
+      {
+        near: undefined,
+        shape: {
+          like: [ids[3]!],
+          unlike: [ids[30]!],
+          boost: [
+            { weight: 0.5, filter: { kind: "even's" } },
+            { weight: -0.2, recent: { path: 'since', half_life: '14d' } },
+          ],
+          diversity: 0.1,
+          group_by: { path: 'kind', size: 3 },
+        },
+      },
+    ],
   ]
 
   for (const [language, name] of languages) {
@@ -145,12 +161,13 @@ describe('a query as code, as the console shows it', () => {
       limit: 5,
       ef: undefined,
       filter: {},
+      shape: {},
       ...part,
     }
   }
 
-  async function answerTo({ near, metric, limit, filter }: QueryToShow): Promise<readonly string[]> {
-    const body = { ...near, similarity: metric, limit, filter }
+  async function answerTo({ near, metric, limit, filter, shape }: QueryToShow): Promise<readonly string[]> {
+    const body = { ...near, similarity: metric, limit, filter, ...shape }
     return (await request('POST', 'collections/shop/points/search', body)).results as readonly string[]
   }
 

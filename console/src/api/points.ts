@@ -1,17 +1,17 @@
+import { hasExamples, isScored, type Shape } from '../lib/answer-shape.ts'
 import type { Metric } from '../lib/distance.ts'
 import { isEmptyFilter } from '../lib/filters.ts'
 import { call, collectionPath, timedCall } from './client.ts'
-import {
-  type Evaluated,
-  type FacetCount,
-  groupSize,
-  type Hit,
-  type HitGroup,
-  type JsonObject,
-  type JsonValue,
-  type NewPoint,
-  type Point,
-  type Profile,
+import type {
+  Evaluated,
+  FacetCount,
+  Hit,
+  HitGroup,
+  JsonObject,
+  JsonValue,
+  NewPoint,
+  Point,
+  Profile,
 } from './types.ts'
 
 export interface SearchInput {
@@ -30,8 +30,8 @@ export interface SearchInput {
   readonly limit: number
   readonly ef: number | undefined
   readonly filter: JsonObject
-  /** The path whose values make groups; empty for none. `limit` is then the number of groups. */
-  readonly group?: string
+  /** With groups, `limit` is their number. */
+  readonly shape: Shape
   /** Compare all points instead of only those that the graph search visits. */
   readonly exact?: boolean
   /** Request only ids, for a comparison. */
@@ -55,21 +55,24 @@ interface SearchAnswer {
 }
 
 export async function search(input: SearchInput): Promise<SearchOutput> {
-  const { near, words } = input
+  const { near, words, shape } = input
+  const isNear = near !== undefined || hasExamples(shape)
   const include = {
-    ...(near !== undefined && { distance: true }),
+    ...(isNear && { distance: true }),
     payload: true,
-    ...(words !== '' && { scores: true, highlight: true }),
+    ...(isScored(words, shape) && { scores: true }),
+    ...(words !== '' && { highlight: true }),
   }
-  const details = input.idsOnly === true ? {} : { include, ...(words === '' && { profile: true }) }
+  const details = input.idsOnly === true ? {} : { include, profile: true }
   const body = {
-    ...(near !== undefined && { ...near, similarity: input.metric }),
-    ...(words !== '' && { words, ...(near !== undefined && { balance: input.balance }) }),
+    ...near,
+    ...(isNear && { similarity: input.metric }),
+    ...(words !== '' && { words, ...(isNear && { balance: input.balance }) }),
     limit: input.limit,
     ...(input.ef === undefined ? {} : { ef: input.ef }),
     ...(isEmptyFilter(input.filter) ? {} : { filter: input.filter }),
     ...(input.exact === true ? { exact: true } : {}),
-    ...((input.group ?? '') === '' ? {} : { group_by: { path: input.group, size: groupSize } }),
+    ...shape,
     ...details,
   }
   const { value, tookMs } = await timedCall<SearchAnswer>(
@@ -174,13 +177,16 @@ export async function evaluatePoints(
     readonly k: number
     readonly sweep: readonly string[]
     readonly similarity: Metric
+    readonly balance: number
+    readonly ef: number | undefined
+    readonly filter: JsonObject
+    readonly shape: Shape
   },
   signal: AbortSignal,
 ): Promise<Evaluated> {
-  return await call<Evaluated>('POST', `${collectionPath(collection)}/points/evaluate`, {
-    body: query,
-    signal,
-  })
+  const { shape, filter, ...same } = query
+  const body = { ...same, ...shape, ...(isEmptyFilter(filter) ? {} : { filter }) }
+  return await call<Evaluated>('POST', `${collectionPath(collection)}/points/evaluate`, { body, signal })
 }
 
 export type Facets = Readonly<Record<string, readonly FacetCount[]>>

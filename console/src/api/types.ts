@@ -56,6 +56,8 @@ export interface Hit {
   readonly score?: number
   /** The BM25 score of the words. */
   readonly words?: number
+  /** What the reranking endpoint says. */
+  readonly rerank?: number
   readonly highlight?: readonly Highlight[]
 }
 
@@ -102,7 +104,16 @@ export interface Evaluated extends Evaluation {
 export interface Profile {
   readonly plan?: string
   readonly reason?: string
-  readonly [name: string]: string | number | undefined
+  /** Of a search with words, or that shapes its answer. */
+  readonly steps?: readonly ProfileStep[]
+  readonly [name: string]: string | number | readonly ProfileStep[] | undefined
+}
+
+export interface ProfileStep {
+  readonly step: string
+  /** How many points it has left. */
+  readonly points: number
+  readonly us: number
 }
 
 export interface FacetCount {

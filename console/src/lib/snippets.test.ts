@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { shapeOf } from './answer-shape.ts'
 import { type QueryToShow, snippet } from './snippets.ts'
 
 const query: QueryToShow = {
@@ -14,6 +15,7 @@ const query: QueryToShow = {
   limit: 5,
   ef: 64,
   filter: { name: "it's", new: true },
+  shape: {},
 }
 
 describe('a query as code', () => {
@@ -47,12 +49,41 @@ describe('a query as code', () => {
     assert.match(snippet('python', alone, true), /client\.search\(\n {4}words=/)
   })
 
-  it('has the groups', () => {
-    const grouped = { ...query, group: 'doc' }
-    for (const language of ['curl', 'grpc'] as const)
-      assert.match(snippet(language, grouped, true), /"group_by": \{"path":"doc","size":3\}/)
-    assert.match(snippet('typescript', grouped, true), /groupBy: \{ path: "doc", size: 3 \}/)
-    assert.match(snippet('python', grouped, true), /import GroupBy, Vicinal.*group_by=GroupBy\("doc", 3\)/s)
+  it('has what shapes the answer', () => {
+    const { shape } = shapeOf({
+      group: 'doc',
+      unlike: 'A0B1C2D3-0000-4000-8000-000000000000',
+      boost:
+        '[{"filter": {"new": true}, "weight": 0.1}, {"recent": {"path": "at", "half_life": "14d"}, "weight": 0.2}]',
+      statistics: '{"lang": "en"}',
+    })
+    const shaped = { ...query, words: 'rye', shape }
+    const [curl, grpc] = (['curl', 'grpc'] as const).map((language) => snippet(language, shaped, true))
+    for (const text of [curl, grpc]) assert.match(text!, /"group_by": \{"path":"doc","size":3\}/)
+    assert.match(curl!, /"statistics": \{"filter":\{"lang":"en"\}\}/)
+    assert.match(grpc!, /"unlike": \[\{"id":\{"value":"A0B1/)
+    assert.match(grpc!, /"boost": \[\{"weight":0\.1,"filter":\{"condition"/)
+    const script = snippet('typescript', shaped, true)
+    assert.match(script, /groupBy: \{ path: "doc", size: 3 \}/)
+    assert.match(script, /recent: \{ path: "at", halfLife: "14d" \}/)
+    const python = snippet('python', shaped, true)
+    assert.match(python, /import Boost, GroupBy, Recent, Vicinal.*group_by=GroupBy\("doc", 3\)/s)
+    assert.match(
+      python,
+      /boost=\[Boost\(0\.1, filter=\{"new":True\}\), Boost\(0\.2, recent=Recent\("at", "14d"\)\)\]/,
+    )
+    assert.match(python, /statistics=\{"lang":"en"\}/)
+  })
+
+  it('leaves out what cannot be read, and says why', () => {
+    const { shape, faults } = shapeOf({ like: 'x', boost: '5', diversity: 'much', statistics: '[]' })
+    assert.deepEqual(shape, {})
+    assert.deepEqual(faults, {
+      like: 'x is not a UUID.',
+      boost: 'Boosts must be JSON objects in a list.',
+      diversity: 'much is not a number.',
+      statistics: 'A filter must be a JSON object.',
+    })
   })
 
   it('has a valid JSON body', () => {

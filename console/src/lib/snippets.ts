@@ -1,5 +1,6 @@
 import type { SearchInput } from '../api/points.ts'
-import { groupSize, type JsonValue } from '../api/types.ts'
+import type { JsonObject, JsonValue } from '../api/types.ts'
+import { hasExamples, isScored } from './answer-shape.ts'
 import { filterMessage } from './filter-message.ts'
 import { isEmptyFilter, isObject } from './filters.ts'
 import { vectorPreview } from './vector-text.ts'
@@ -7,7 +8,7 @@ import { vectorPreview } from './vector-text.ts'
 /** Code that sends a query, in several languages. */
 
 export interface QueryToShow
-  extends Pick<SearchInput, 'near' | 'words' | 'balance' | 'metric' | 'limit' | 'ef' | 'filter' | 'group'> {
+  extends Pick<SearchInput, 'near' | 'words' | 'balance' | 'metric' | 'limit' | 'ef' | 'filter' | 'shape'> {
   readonly url: string
   readonly grpcPort: number
   readonly collection: string
@@ -41,7 +42,9 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
     ].join('\n'),
   typescript: (query, text) => {
     const filter = scriptText(query.filter)
-    const classes = ['DateTime', 'GeoPoint'].filter((name) => filter.includes(`new ${name}(`))
+    const shape = scriptShape(query.shape)
+    const used = [filter, ...shape].join()
+    const classes = ['DateTime', 'GeoPoint'].filter((name) => used.includes(`new ${name}(`))
     return [
       `import { ${['createHttpClient', ...classes].join(', ')} } from 'vicinal-client'`,
       ``,
@@ -51,15 +54,14 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       ...(query.needsKey ? [`  apiKey: process.env.KEY!,`] : []),
       `})`,
       `const { hits } = await client.searchHits({`,
-      ...(query.near === undefined
-        ? []
-        : [`  ${scriptNear(query.near, text)},`, `  metric: ${JSON.stringify(query.metric)},`]),
+      ...(query.near === undefined ? [] : [`  ${scriptNear(query.near, text)},`]),
+      ...(isNear(query) ? [`  metric: ${JSON.stringify(query.metric)},`] : []),
       ...(query.words === '' ? [] : [`  words: ${JSON.stringify(query.words)},`]),
       ...(isHybrid(query) ? [`  balance: ${query.balance},`] : []),
       `  limit: ${query.limit},`,
       ...(query.ef === undefined ? [] : [`  ef: ${query.ef},`]),
       ...(isEmptyFilter(query.filter) ? [] : [`  filter: ${filter},`]),
-      ...(query.group ? [`  groupBy: { path: ${JSON.stringify(query.group)}, size: ${groupSize} },`] : []),
+      ...shape,
       `  include: { ${included(query)}: true, payload: true },`,
       `})`,
       `for (const { id, ${figure(query)}, payload } of hits) console.log(id, ${figure(query)}, payload?.content)`,
@@ -68,7 +70,7 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
   python: (query, text) =>
     [
       ...(query.needsKey ? [`import os`] : []),
-      `from vicinal import ${query.group ? 'GroupBy, ' : ''}${query.near !== undefined && 'text' in query.near ? 'Text, ' : ''}Vicinal`,
+      `from vicinal import ${pythonNames(query).join(', ')}`,
       ``,
       `client = Vicinal(`,
       `    ${JSON.stringify(query.url)},`,
@@ -76,15 +78,14 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       ...(query.needsKey ? [`    api_key=os.environ["KEY"],`] : []),
       `)`,
       `result = client.search(`,
-      ...(query.near === undefined
-        ? []
-        : [`    ${pythonNear(query.near, text)},`, `    ${JSON.stringify(query.metric)},`]),
+      ...(query.near === undefined ? [] : [`    ${pythonNear(query.near, text)},`]),
+      ...(isNear(query) ? [`    metric=${JSON.stringify(query.metric)},`] : []),
       ...(query.words === '' ? [] : [`    words=${JSON.stringify(query.words)},`]),
       ...(isHybrid(query) ? [`    balance=${query.balance},`] : []),
       `    limit=${query.limit},`,
       ...(query.ef === undefined ? [] : [`    ef=${query.ef},`]),
       ...(isEmptyFilter(query.filter) ? [] : [`    filter=${pythonLiterals(JSON.stringify(query.filter))},`]),
-      ...(query.group ? [`    group_by=GroupBy(${JSON.stringify(query.group)}, ${groupSize}),`] : []),
+      ...pythonShape(query.shape),
       `)`,
       `for hit in result.hits:`,
       `    print(hit.id, hit.${figure(query)}, hit.content)`,
@@ -105,26 +106,31 @@ function path({ collection }: QueryToShow): string {
 
 function fields(query: QueryToShow, text: VectorText): readonly Field[] {
   const { near } = query
-  const nearFields: readonly Field[] =
-    near === undefined
-      ? []
-      : [
-          'vector' in near ? ['vector', text(near.vector)] : nearField(near),
-          ['similarity', JSON.stringify(query.metric)],
-        ]
   return [
-    ...nearFields,
+    ...(near === undefined
+      ? []
+      : [('vector' in near ? ['vector', text(near.vector)] : nearField(near)) satisfies Field]),
+    ...metricField(query),
     ...wordFields(query),
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
     ...(isEmptyFilter(query.filter) ? [] : [['filter', JSON.stringify(query.filter)] as const]),
-    ...groupField(query),
+    ...Object.entries(query.shape).map(([name, value]) => [name, JSON.stringify(value)] as const),
     ['include', `{"${included(query)}": true, "payload": true}`],
   ]
 }
 
-function isHybrid({ near, words }: QueryToShow): boolean {
-  return near !== undefined && words !== ''
+/** Whether there is something to search near, and so distances. */
+function isNear({ near, shape }: QueryToShow): boolean {
+  return near !== undefined || hasExamples(shape)
+}
+
+function isHybrid(query: QueryToShow): boolean {
+  return isNear(query) && query.words !== ''
+}
+
+function metricField(query: QueryToShow): readonly Field[] {
+  return isNear(query) ? [['similarity', JSON.stringify(query.metric)]] : []
 }
 
 function wordFields(query: QueryToShow): readonly Field[] {
@@ -134,13 +140,9 @@ function wordFields(query: QueryToShow): readonly Field[] {
   ]
 }
 
-function groupField({ group }: QueryToShow): readonly Field[] {
-  return group ? [['group_by', JSON.stringify({ path: group, size: groupSize })]] : []
-}
-
 /** What tells how good a hit is. */
-function figure({ words }: QueryToShow): 'distance' | 'score' {
-  return words === '' ? 'distance' : 'score'
+function figure({ words, shape }: QueryToShow): 'distance' | 'score' {
+  return isScored(words, shape) ? 'score' : 'distance'
 }
 
 function included(query: QueryToShow): 'distance' | 'scores' {
@@ -166,21 +168,92 @@ function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
           'vector' in near
             ? ['query_vector', `{"values": ${text(near.vector)}}`]
             : 'id' in near
-              ? ['near_id', `{"id": {"value": ${JSON.stringify(near.id)}}}`]
+              ? ['near_id', JSON.stringify(idMessage(near.id))]
               : nearField(near),
-          ['similarity', JSON.stringify(query.metric)],
         ]
   return [
     ...nearFields,
+    ...metricField(query),
     ...wordFields(query),
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
     ...(isEmptyFilter(query.filter)
       ? []
       : [['filter', JSON.stringify(filterMessage(query.filter))] as const]),
-    ...groupField(query),
+    ...Object.entries(query.shape).map(
+      ([name, value]) => [name, JSON.stringify(shapeMessages[name]?.(value) ?? value)] as const,
+    ),
     ['include', `{"${included(query)}": true, "payload": true}`],
   ]
+}
+
+/** The fields of a shape that are not the same in protobuf. */
+const shapeMessages: Readonly<Record<string, (value: JsonValue) => unknown>> = {
+  like: (ids) => (ids as readonly string[]).map(idMessage),
+  unlike: (ids) => (ids as readonly string[]).map(idMessage),
+  boost: (boosts) =>
+    (boosts as readonly JsonObject[]).map(({ filter, ...rest }) =>
+      isObject(filter) ? { ...rest, filter: filterMessage(filter) } : rest,
+    ),
+  on_error: (rule) => `RERANK_ERROR_${String(rule).toUpperCase()}`,
+  statistics: (value) => filterMessage((value as { readonly filter: JsonObject }).filter),
+}
+
+function idMessage(id: string): JsonObject {
+  return { id: { value: id } }
+}
+
+/** The fields of a shape in TypeScript, a line each. */
+function scriptShape(shape: JsonObject): readonly string[] {
+  return Object.entries(shape).map(([name, value]) => {
+    const written = name === 'boost' ? (value as readonly JsonObject[]).map(scriptBoost) : value
+    return `  ${camelCase(name)}: ${scriptText(written)},`
+  })
+}
+
+function scriptBoost({ recent, ...rest }: JsonObject): JsonObject {
+  if (!isObject(recent)) return rest
+  const named = Object.entries(recent).map(([name, value]) => [camelCase(name), value] as const)
+  return { ...rest, recent: Object.fromEntries(named) }
+}
+
+function camelCase(name: string): string {
+  return name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase())
+}
+
+/** What the Python program imports. */
+function pythonNames({ near, shape }: QueryToShow): readonly string[] {
+  const boosts = (shape.boost ?? []) as readonly JsonObject[]
+  return [
+    ...(boosts.length === 0 ? [] : ['Boost']),
+    ...(shape.group_by === undefined ? [] : ['GroupBy']),
+    ...(boosts.some(({ recent }) => recent !== undefined) ? ['Recent'] : []),
+    ...(near !== undefined && 'text' in near ? ['Text'] : []),
+    'Vicinal',
+  ]
+}
+
+/** The fields of a shape in Python, a line each. */
+function pythonShape(shape: JsonObject): readonly string[] {
+  return Object.entries(shape).map(([name, value]) => {
+    const text = pythonWriters[name]?.(value as never) ?? pythonLiterals(JSON.stringify(value))
+    return `    ${name}=${text},`
+  })
+}
+
+const pythonWriters: Readonly<Record<string, (value: never) => string>> = {
+  group_by: ({ path, size }: JsonObject) => `GroupBy(${JSON.stringify(path)}, ${size})`,
+  statistics: ({ filter }: JsonObject) => pythonLiterals(JSON.stringify(filter)),
+  boost: (boosts: readonly JsonObject[]) => `[${boosts.map(pythonBoost).join(', ')}]`,
+}
+
+function pythonBoost({ weight, filter, recent }: JsonObject): string {
+  const { path, half_life } = isObject(recent) ? recent : {}
+  const what =
+    recent === undefined
+      ? `filter=${pythonLiterals(JSON.stringify(filter))}`
+      : `recent=Recent(${JSON.stringify(path)}, ${JSON.stringify(half_life)})`
+  return `Boost(${JSON.stringify(weight)}, ${what})`
 }
 
 function inner(list: readonly Field[], indent: string): string {

@@ -1,6 +1,7 @@
 import { computed, type ReadonlySignal } from '@preact/signals'
 import { isUuid } from '../../../src/base/point.ts'
 import type { JsonObject } from '../api/types.ts'
+import { type Shape, type ShapeTexts, shapeOf, shapeTexts } from '../lib/answer-shape.ts'
 import { isMetric, type Metric } from '../lib/distance.ts'
 import { parseFilter } from '../lib/filters.ts'
 import { parseVector } from '../lib/vector-text.ts'
@@ -22,8 +23,10 @@ export interface SearchQuery {
   /** Undefined for the server's default. */
   readonly ef: number | undefined
   readonly filter: JsonObject
-  /** The path whose values make groups; empty for none. */
-  readonly group: string
+  /** What shapes the answer: as typed, as it is sent, and what is wrong with what is not sent. */
+  readonly texts: ShapeTexts
+  readonly shape: Shape
+  readonly faults: ShapeTexts
   /** Whether to compare the results with an exact search. */
   readonly compare: boolean
   /** How to show the results. */
@@ -42,6 +45,7 @@ export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
   const { params } = route.value
   const metric = params.get('metric')
   const filter = parseFilter(params.get('filter') ?? '')
+  const texts = shapeTexts(params)
   return {
     by: ways.find((each) => each === params.get('by')) ?? wayOf(params),
     vectorText: params.get('vector') ?? '',
@@ -53,7 +57,8 @@ export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
     limit: Math.min(maxLimit, positive(params.get('limit')) ?? defaultLimit),
     ef: positive(params.get('ef')),
     filter: 'filter' in filter ? filter.filter : {},
-    group: params.get('group')?.trim() ?? '',
+    texts,
+    ...shapeOf(texts),
     compare: params.get('compare') === '1',
     form: params.get('as') === 'cards' ? 'cards' : 'rows',
   }

@@ -4,13 +4,18 @@ import { settingText } from '../../../src/base/relevance.ts'
 import { messageOf } from '../api/client.ts'
 import { evaluatePoints } from '../api/points.ts'
 import type { Evaluated, Evaluation, JsonValue, MeasuredSetting, Relevance } from '../api/types.ts'
-import { distanceMetrics, type Metric } from '../lib/distance.ts'
-import { isObject } from '../lib/filters.ts'
+import { shapeOf, sharedFields } from '../lib/answer-shape.ts'
+import { isEmptyFilter, isObject } from '../lib/filters.ts'
 import { plural } from '../lib/format.ts'
 import { Button, Empty, Fault, Field, Page, Panel } from '../parts/basics.tsx'
+import { FilterBar } from '../parts/filter-bar.tsx'
 import { useRun } from '../parts/use-run.ts'
 import { currentCollection, embeddingModel } from '../state/collections.ts'
-import { collectionName } from '../state/route.ts'
+import { collectionName, replaceParams } from '../state/route.ts'
+import { searchQuery } from '../state/search-query.ts'
+import { EfSlider } from './search-ef.tsx'
+import { LimitField, MetricField, MoreFields } from './search-shape.tsx'
+import { BalanceSlider } from './search-text.tsx'
 
 interface Measured {
   readonly answer: Evaluated
@@ -19,13 +24,14 @@ interface Measured {
   readonly k: number
 }
 
+/** No points are shown whose attributes could be suggested. */
+const noTypes = new Map()
 const sweeps = ['balance', 'ef', 'paths'] as const
-const k = 10
 
 /** Measures how well searches agree with judgements, and shows the queries that another setting makes worse. */
 export function RelevanceView(): JSX.Element {
   const text = useSignal('')
-  const metric = useSignal<Metric>('Cosine')
+  const query = searchQuery.value
   const sweep = useSignal<readonly string[]>([])
   const measured = useSignal<Measured | undefined>(undefined)
   const {
@@ -35,8 +41,10 @@ export function RelevanceView(): JSX.Element {
     fault,
   } = useRun(async (signal) => {
     const judgements = judgementsIn(text.value)
-    const query = { judgements, k, sweep: sweep.value, similarity: metric.value }
-    const answer = await evaluatePoints(collectionName.value, query, signal)
+    const { metric: similarity, limit: k, balance, ef, filter, texts } = query
+    const { shape } = shapeOf(texts, sharedFields)
+    const asked = { judgements, k, sweep: sweep.value, similarity, balance, ef, filter, shape }
+    const answer = await evaluatePoints(collectionName.value, asked, signal)
     measured.value = { answer, names: judgements.map(nameOf), k }
   })
   return (
@@ -74,23 +82,13 @@ export function RelevanceView(): JSX.Element {
                 if (files?.[0] !== undefined) text.value = await files[0].text()
               }}
             />
-            <Field label="Metric">
-              {({ id }) => (
-                <select
-                  id={id}
-                  value={metric.value}
-                  onChange={(event) => {
-                    metric.value = event.currentTarget.value as Metric
-                  }}
-                >
-                  {distanceMetrics.map((each) => (
-                    <option key={each} value={each}>
-                      {each}
-                    </option>
-                  ))}
-                </select>
-              )}
-            </Field>
+            <div class="fields">
+              <MetricField metric={query.metric} />
+              <LimitField label="Results per query (k)" limit={query.limit} />
+            </div>
+            <BalanceSlider balance={query.balance} />
+            <EfSlider query={query} plan={undefined} />
+            <MoreFields fields={sharedFields} {...query} />
             <fieldset class="sweeps">
               <legend>Find the best</legend>
               {sweeps.map((name) => (
@@ -117,6 +115,13 @@ export function RelevanceView(): JSX.Element {
           </Panel>
         </div>
         <div class="search-main">
+          <FilterBar
+            filter={query.filter}
+            types={noTypes}
+            onChange={(filter) =>
+              replaceParams({ filter: isEmptyFilter(filter) ? undefined : JSON.stringify(filter) })
+            }
+          />
           <Fault text={fault} />
           {measured.value === undefined ? (
             <Panel>

@@ -4,7 +4,7 @@ import type { SearchOutput } from '../api/points.ts'
 import type { Hit } from '../api/types.ts'
 import { isEmptyFilter, testedPaths } from '../lib/filters.ts'
 import { formatDistance, formatMs, plural, shortId } from '../lib/format.ts'
-import { CopyButton, Empty, onRowClick, Panel, Segments } from '../parts/basics.tsx'
+import { Button, CopyButton, Empty, onRowClick, Panel, Segments } from '../parts/basics.tsx'
 import { NoMatch } from '../parts/filter-bar.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { AttributeTags, Found, PointContent } from '../parts/point-content.tsx'
@@ -157,7 +157,7 @@ function ResultItem(props: {
       <div class="result-side">
         {hit.score !== undefined && (
           <div class="result-distance">
-            <span class="number" title={`BM25 ${hit.words ?? 0}`}>
+            <span class="number">
               <span class="visually-hidden">Score </span>
               {hit.score.toFixed(3)}
             </span>
@@ -165,8 +165,10 @@ function ResultItem(props: {
               <span style={{ width: `${hit.score * 100}%` }} />
             </span>
             <span class="hint number">
-              {hit.distance !== undefined && `distance ${formatDistance(hit.distance)}, `}
-              words {formatDistance(hit.words ?? 0)}
+              {(['distance', 'words', 'rerank'] as const)
+                .filter((name) => hit[name] !== undefined)
+                .map((name) => `${name} ${formatDistance(hit[name]!)}`)
+                .join(', ')}
             </span>
           </div>
         )}
@@ -186,9 +188,20 @@ function ResultItem(props: {
             {shortId(hit.id)}
           </button>
           <CopyButton text={() => hit.id} label="Copy id" />
-          <a class="button quiet" href={similar}>
+          {(['like', 'unlike'] as const).map((name) => (
+            <Button
+              key={name}
+              kind="quiet"
+              icon={name === 'like' ? 'plus' : 'minus'}
+              label={name === 'like' ? 'More like this' : 'Less like this'}
+              onClick={() => {
+                const others = query.texts[name]
+                replaceParams({ [name]: others === undefined ? hit.id : `${others}, ${hit.id}` })
+              }}
+            />
+          ))}
+          <a class="button quiet icon-only" href={similar} aria-label="Similar" title="Similar">
             <Icon name="similar" size={16} />
-            Similar
           </a>
         </div>
       </div>

@@ -44,8 +44,6 @@ export function TextQuery({ text }: { readonly text: string }): JSX.Element {
 /** The words to rank by, and with a vector what each of the two counts. Words are sent as they are typed. */
 export function WordsQuery(props: { readonly query: SearchQuery; readonly hasVector: boolean }): JSX.Element {
   const { words, balance } = props.query
-  const id = useId()
-  const text = `${Math.round(100 * balance)} % vector, ${Math.round(100 * (1 - balance))} % words`
   return (
     <>
       <Field label="Words" hint={props.hasVector ? undefined : 'Searches by these words alone.'}>
@@ -60,28 +58,34 @@ export function WordsQuery(props: { readonly query: SearchQuery; readonly hasVec
           />
         )}
       </Field>
-      {words !== '' && props.hasVector && (
-        <div class="field">
-          <div class="slider-head">
-            <label for={id}>Balance</label>
-            <output for={id} class="number">
-              {text}
-            </output>
-          </div>
-          <input
-            id={id}
-            type="range"
-            min={0}
-            max={1}
-            step={0.05}
-            value={balance}
-            aria-valuetext={text}
-            onInput={({ currentTarget: { value } }) =>
-              replaceParams({ balance: Number(value) === usualBalance ? undefined : value })
-            }
-          />
-        </div>
-      )}
+      {words !== '' && props.hasVector && <BalanceSlider balance={balance} />}
     </>
+  )
+}
+
+export function BalanceSlider({ balance }: { readonly balance: number }): JSX.Element {
+  const id = useId()
+  const text = `${Math.round(100 * balance)} % vector, ${Math.round(100 * (1 - balance))} % words`
+  return (
+    <div class="field">
+      <div class="slider-head">
+        <label for={id}>Balance</label>
+        <output for={id} class="number">
+          {text}
+        </output>
+      </div>
+      <input
+        id={id}
+        type="range"
+        min={0}
+        max={1}
+        step={0.05}
+        value={balance}
+        aria-valuetext={text}
+        onInput={({ currentTarget: { value } }) =>
+          replaceParams({ balance: Number(value) === usualBalance ? undefined : value })
+        }
+      />
+    </div>
   )
 }

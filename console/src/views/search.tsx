@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { apiRoot, messageOf } from '../api/client.ts'
 import { somePoint } from '../api/points.ts'
 import type { JsonObject } from '../api/types.ts'
-import { distanceMetrics } from '../lib/distance.ts'
+import { hasExamples, shapeFields } from '../lib/answer-shape.ts'
 import { isEmptyFilter } from '../lib/filters.ts'
 import { languages, type QueryToShow, snippet } from '../lib/snippets.ts'
 import { vectorPreview } from '../lib/vector-text.ts'
@@ -12,20 +12,14 @@ import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../par
 import { FilterBar, useKnownTypes } from '../parts/filter-bar.tsx'
 import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
-import {
-  maxLimit,
-  type Near,
-  nearOf,
-  type SearchQuery,
-  searchQuery,
-  usualBalance,
-} from '../state/search-query.ts'
+import { type Near, nearOf, type SearchQuery, searchQuery, usualBalance } from '../state/search-query.ts'
 import { SearchRun } from '../state/search-run.ts'
 import { serviceConfig } from '../state/service-config.ts'
 import { key } from '../state/session.ts'
 import { EfSlider, Tries } from './search-ef.tsx'
 import { NearPoint } from './search-near.tsx'
 import { Results } from './search-results.tsx'
+import { LimitField, MetricField, MoreFields, ShapeFields } from './search-shape.tsx'
 import { TextQuery, WordsQuery } from './search-text.tsx'
 
 /** Debounces changes of the query, so that moving the slider does not send a search for every pixel. */
@@ -38,15 +32,15 @@ export function Search(): JSX.Element {
   const collection = currentCollection.value
   const near = nearOf(query, collection?.dimension)
   const known = near !== undefined && !('fault' in near) ? near : undefined
-  const isReady = known !== undefined || (near === undefined && query.words !== '')
+  const isReady =
+    known !== undefined || (near === undefined && (query.words !== '' || hasExamples(query.shape)))
   const question = JSON.stringify([query, near])
   useEffect(() => {
     if (!isReady) return
-    const { metric, limit, ef, filter, words, balance, group } = query
-    const settings = { metric, limit, ef, filter, words, balance, group }
+    const { metric, limit, ef, filter, words, balance, shape } = query
+    const settings = { metric, limit, ef, filter, words, balance, shape }
     const input = { ...settings, collection: collectionName.value, near: known }
-    const search = (): unknown =>
-      run.run(input, query.compare && known !== undefined && words === '' && group === '')
+    const search = (): unknown => run.run(input, query.compare && known !== undefined && isPlain(query))
     const isFirst = performance.now() - changedMs.current > pauseMs
     changedMs.current = performance.now()
     if (isFirst) {
@@ -89,6 +83,11 @@ export function Search(): JSX.Element {
       </div>
     </Page>
   )
+}
+
+/** Whether an exact search would find the same points, if the graph misses none. */
+function isPlain({ words, texts }: SearchQuery): boolean {
+  return words === '' && Object.keys(texts).length === 0
 }
 
 function Start(): JSX.Element {
@@ -146,7 +145,7 @@ function RandomPoint({ text }: { readonly text?: string }): JSX.Element {
 
 /** The parameters that are kept when the query point changes. */
 function shownParams(): Readonly<Record<string, string | undefined>> {
-  const { metric, limit, ef, filter, compare, form, words, balance, group } = searchQuery.value
+  const { metric, limit, ef, filter, compare, form, words, balance, texts } = searchQuery.value
   return {
     words: words === '' ? undefined : words,
     balance: balance === usualBalance ? undefined : String(balance),
@@ -154,7 +153,7 @@ function shownParams(): Readonly<Record<string, string | undefined>> {
     limit: String(limit),
     ef: ef === undefined ? undefined : String(ef),
     filter: isEmptyFilter(filter) ? undefined : JSON.stringify(filter),
-    group: group === '' ? undefined : group,
+    ...texts,
     compare: compare ? '1' : undefined,
     as: form === 'rows' ? undefined : form,
   }
@@ -179,7 +178,8 @@ function QueryPanel(props: {
 }): JSX.Element {
   const { query, near } = props
   const fault = near !== undefined && 'fault' in near ? near.fault : undefined
-  const isByWordsAlone = near === undefined && query.words !== ''
+  const isNear = near !== undefined || hasExamples(query.shape)
+  const isByWordsAlone = !isNear && query.words !== ''
   return (
     <Panel class="form">
       <div class="near-head">
@@ -237,45 +237,16 @@ function QueryPanel(props: {
         </Field>
       )}
       {(currentCollection.value?.words !== undefined || query.words !== '') && (
-        <WordsQuery query={query} hasVector={near !== undefined} />
+        <WordsQuery query={query} hasVector={isNear} />
       )}
       <div class="fields">
-        {!isByWordsAlone && (
-          <Field label="Metric">
-            {({ id }) => (
-              <select
-                id={id}
-                value={query.metric}
-                onChange={(event) => replaceParams({ metric: event.currentTarget.value })}
-              >
-                {distanceMetrics.map((metric) => (
-                  <option key={metric} value={metric}>
-                    {metric}
-                  </option>
-                ))}
-              </select>
-            )}
-          </Field>
-        )}
-        <Field label={query.group === '' ? 'Limit' : 'Groups'}>
-          {({ id }) => <LimitInput id={id} limit={query.limit} />}
-        </Field>
+        {!isByWordsAlone && <MetricField metric={query.metric} />}
+        <LimitField label={query.texts.group === undefined ? 'Limit' : 'Groups'} limit={query.limit} />
       </div>
-      <Field label="Group by">
-        {({ id }) => (
-          <input
-            id={id}
-            class="mono"
-            spellcheck={false}
-            autocomplete="off"
-            placeholder="an attribute"
-            value={query.group}
-            onInput={(event) => replaceParams({ group: event.currentTarget.value.trim() || undefined })}
-          />
-        )}
-      </Field>
+      <ShapeFields fields={shapeFields.slice(0, 1)} {...query} />
+      <MoreFields fields={shapeFields.slice(1)} {...query} />
       {!isByWordsAlone && <EfSlider query={query} plan={props.run.output.value?.profile?.plan} />}
-      {query.words === '' && query.group === '' && (
+      {isPlain(query) && (
         <label class="check">
           <input
             type="checkbox"
@@ -287,29 +258,6 @@ function QueryPanel(props: {
       )}
       {!isByWordsAlone && <Tries tries={props.run.tries.value} shown={query.ef ?? 0} />}
     </Panel>
-  )
-}
-
-/** Keeps the typed text, even while it is not a valid limit. */
-function LimitInput({ id, limit }: { readonly id: string; readonly limit: number }): JSX.Element {
-  const typed = useSignal(String(limit))
-  const input = useRef<HTMLInputElement>(null)
-  useLayoutEffect(() => {
-    if (document.activeElement !== input.current) typed.value = String(limit)
-  }, [limit])
-  return (
-    <input
-      ref={input}
-      id={id}
-      type="number"
-      min={1}
-      max={maxLimit}
-      value={typed.value}
-      onInput={(event) => {
-        typed.value = event.currentTarget.value
-        replaceParams({ limit: typed.value })
-      }}
-    />
   )
 }
 
