@@ -231,7 +231,7 @@ describe('the quotas of a key', () => {
 })
 
 describe('the quotas of a collection', () => {
-  const quotas = { points: 5, bytes: 1_000_000_000, requestsPerSecond: 500, searchesInFlight: 4 }
+  const quotas = { points: 5, bytes: 20_000_000_000, requestsPerSecond: 500, searchesInFlight: 4 }
 
   it('are set, changed, shown and removed over both transports, and kept over a restart', async () => {
     await using service = await startTestService()

@@ -1,10 +1,18 @@
 import { shownText } from '../base/attribute-checks.ts'
 import type { DateTime } from '../base/attributes.ts'
 import { invalid } from '../base/errors.ts'
-import type { AccessClient, AuditPage, AuditQuery, CreatedKey, KeyInfo, KeysClient } from './access.ts'
+import type {
+  AccessClient,
+  AuditPage,
+  AuditQuery,
+  CreatedKey,
+  KeyInfo,
+  KeyQuotas,
+  KeysClient,
+} from './access.ts'
 import { type CallDetails, optionsIn, repeatable } from './calls.ts'
-import { dateIn, filterIn } from './input.ts'
-import { booleanIn, fieldsOf, oneOf, optional, textIn, textsIn, wholeIn } from './values.ts'
+import { dateIn, filterIn, keyQuotaFields } from './input.ts'
+import { booleanIn, objectIn, oneOf, optional, textIn, textsIn, wholeIn } from './values.ts'
 
 /** These operations as a transport performs them. */
 export interface AccessCalls {
@@ -35,38 +43,34 @@ export function accessOver(calls: AccessCalls): AccessClient {
   }
 }
 
-const auditFields = [
-  ...(['since', 'until', 'key', 'operation', 'collection', 'allowed', 'limit', 'cursor'] as const),
-]
+const auditFields = {
+  since: optional(dateIn),
+  until: optional(dateIn),
+  key: optional(textIn),
+  operation: optional(textIn),
+  collection: optional(textIn),
+  allowed: optional(booleanIn),
+  limit: optional((value, at) => wholeIn(value, at, 1, 1000)),
+  cursor: optional(textIn),
+}
 
 function auditQueryIn(query: AuditQuery = {}): CheckedAuditQuery {
-  const fields = fieldsOf(query, auditFields, 'the query')
-  return {
-    since: optional(fields.since, dateIn, 'since'),
-    until: optional(fields.until, dateIn, 'until'),
-    key: optional(fields.key, textIn, 'key'),
-    operation: optional(fields.operation, textIn, 'operation'),
-    collection: optional(fields.collection, textIn, 'collection'),
-    allowed: optional(fields.allowed, booleanIn, 'allowed'),
-    limit: optional(fields.limit, (value, at) => wholeIn(value, at, 1, 1000), 'limit'),
-    cursor: optional(fields.cursor, textIn, 'cursor'),
-  }
+  return objectIn<CheckedAuditQuery>(query, auditFields, 'the query', '')
 }
 
 const roles: readonly KeyInfo['role'][] = ['read', 'write', 'admin']
-const keyFields = ['name', 'role', 'collections', 'filter', 'expiresAt', 'quotas'] as const
-const quotaFields = ['points', 'requestsPerSecond', 'searchesInFlight'] as const
+
+const keyFields = {
+  name: keyNameIn,
+  role: (value: unknown, at: string) => optional(oneOf(roles))(value, at) ?? 'read',
+  collections: optional(collectionsIn),
+  filter: optional(filterIn),
+  expiresAt: optional(dateIn),
+  quotas: optional((value, at) => objectIn<KeyQuotas>(value, keyQuotaFields, at)),
+}
 
 function keyIn(key: Parameters<KeysClient['create']>[0]): CheckedKey {
-  const fields = fieldsOf(key, keyFields, 'the key')
-  return {
-    name: keyNameIn(fields.name, 'name'),
-    role: optional(fields.role, (value, at) => oneOf(value, roles, at), 'role') ?? 'read',
-    collections: optional(fields.collections, collectionsIn, 'collections'),
-    filter: optional(fields.filter, filterIn, 'filter'),
-    expiresAt: optional(fields.expiresAt, dateIn, 'expiresAt'),
-    quotas: optional(fields.quotas, quotasIn, 'quotas'),
-  }
+  return objectIn<CheckedKey>(key, keyFields, 'the key', '')
 }
 
 /** Over gRPC, an empty list would be an absent one, and the key for all collections. */
@@ -74,19 +78,6 @@ function collectionsIn(value: unknown, at: string): readonly string[] {
   const names = textsIn(value, at)
   if (names.length > 0) return names
   throw invalid(`${at} is empty: it must have a name, or be absent for all collections`)
-}
-
-function quotasIn(value: unknown, at: string): KeyInfo['quotas'] {
-  const { points, requestsPerSecond, searchesInFlight } = fieldsOf(value, quotaFields, at)
-  return {
-    points: optional(
-      points,
-      (most, place) => wholeIn(most, place, 1, Number.MAX_SAFE_INTEGER),
-      `${at}.points`,
-    ),
-    requestsPerSecond: optional(requestsPerSecond, wholeIn, `${at}.requestsPerSecond`),
-    searchesInFlight: optional(searchesInFlight, wholeIn, `${at}.searchesInFlight`),
-  }
 }
 
 /** In a path, `..` would lead to another route. */

@@ -1,4 +1,5 @@
 import type { Reason } from '../base/errors.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type { CallOptions } from './calls.ts'
 import type { DateValue, Filter } from './values.ts'
 
@@ -66,12 +67,8 @@ export interface KeyInfo {
   readonly quotas?: KeyQuotas | undefined
 }
 
-export interface KeyQuotas {
-  /** Of the points that match the filter. */
-  readonly points?: number | undefined
-  readonly requestsPerSecond?: number | undefined
-  readonly searchesInFlight?: number | undefined
-}
+/** Points are those that match the filter. */
+export type KeyQuotas = Omit<Quotas, 'bytes'>
 
 export interface CreatedKey extends KeyInfo {
   /** What callers send. Nobody can find it out later. */

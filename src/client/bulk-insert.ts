@@ -42,8 +42,8 @@ export async function* insertInBatches(
   options: BulkOptions | undefined,
 ): AsyncGenerator<readonly string[]> {
   const { batchSize, concurrency, ...details } = optionsIn<BulkOptions>(options, ['batchSize', 'concurrency'])
-  const size = optional(batchSize, atLeastOne, 'batchSize') ?? 500
-  const window = optional(concurrency, atLeastOne, 'concurrency') ?? 2
+  const size = optional(atLeastOne)(batchSize, 'batchSize') ?? 500
+  const window = optional(atLeastOne)(concurrency, 'concurrency') ?? 2
   const iterable = points as Partial<AsyncIterable<unknown> & Iterable<unknown>> | undefined | null
   if (!iterable?.[Symbol.asyncIterator] && !iterable?.[Symbol.iterator]) {
     throw wrongKind(points, 'points', 'an iterable of points')

@@ -66,9 +66,9 @@ export function optionsIn<Options extends CallOptions = CallOptions>(
   const names: readonly string[] = [...callFields, ...more]
   const fields: Readonly<Record<string, unknown>> = fieldsOf(options ?? {}, names, 'the options')
   // A header would be made of any text, and a misspelt consistency has no effect outside a cluster.
-  optional(fields.consistency, (value, at) => oneOf(value, consistencies, at), 'consistency')
-  optional(fields.signal, signalIn, 'signal')
-  optional(fields.version, booleanIn, 'version')
+  optional(oneOf(consistencies))(fields.consistency, 'consistency')
+  optional(signalIn)(fields.signal, 'signal')
+  optional(booleanIn)(fields.version, 'version')
   return fields as unknown as Options
 }
 
@@ -111,11 +111,11 @@ type Bounds = Readonly<Record<keyof CallBounds, number>>
 /** The bounds with their defaults. @throws DatabaseError `invalid_argument` */
 export function boundsIn(bounds: CallBounds): Bounds {
   // A timer with a longer time would fire at once.
-  const timeoutMs = optional(bounds.timeoutMs, (value, at) => wholeIn(value, at, 1, 2 ** 31 - 1), 'timeoutMs')
+  const timeoutMs = optional((value, at) => wholeIn(value, at, 1, 2 ** 31 - 1))(bounds.timeoutMs, 'timeoutMs')
   return {
-    retries: optional(bounds.retries, wholeIn, 'retries') ?? 4,
+    retries: optional(wholeIn)(bounds.retries, 'retries') ?? 4,
     timeoutMs: timeoutMs ?? 120_000,
-    maxRequestBytes: optional(bounds.maxRequestBytes, wholeIn, 'maxRequestBytes') ?? 64 * 1024 * 1024,
+    maxRequestBytes: optional(wholeIn)(bounds.maxRequestBytes, 'maxRequestBytes') ?? 64 * 1024 * 1024,
   }
 }
 

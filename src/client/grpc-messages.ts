@@ -27,8 +27,8 @@ import type {
   StoredPayload,
   Words,
 } from './client.ts'
-import type { CheckedChange, CheckedPatch, CheckedPoint } from './input.ts'
-import type { CheckedQuery, Found } from './transport.ts'
+import type { CheckedChange, CheckedPatch, CheckedPoint, CheckedQuery } from './input.ts'
+import type { Found } from './transport.ts'
 import {
   type AttributeOutput,
   type AttributesOutput,

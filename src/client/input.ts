@@ -21,6 +21,7 @@ import {
   onErrorRules,
 } from '../base/point.ts'
 import type { Quotas } from '../base/quotas.ts'
+import type { KeyQuotas } from './access.ts'
 import type {
   AliasChanges,
   Boost,
@@ -43,6 +44,7 @@ import type {
 import {
   booleanIn,
   type DateValue,
+  type FieldReaders,
   type Filter,
   fieldsOf,
   finiteIn,
@@ -50,9 +52,11 @@ import {
   itemsOf,
   kindOf,
   microsecondsIn,
+  objectIn,
   objectOf,
   oneOf,
   optional,
+  readFields,
   textIn,
   textsIn,
   wholeIn,
@@ -96,21 +100,14 @@ export interface CheckedChange {
   readonly expiresAt: DateTime | null | undefined
 }
 
+export type CheckedQuery = Query & Partial<DetailedQuery>
+
 export interface CheckedPatch extends CheckedChange, Pick<Patch, 'content' | 'contentType' | 'text'> {
   readonly vector: Components | undefined
 }
 
 export function pointIn(point: PointToInsert, path = ''): CheckedPoint {
-  const { id, onConflict, ...stored } = fieldsOf(
-    point,
-    ['vector', 'text', 'payload', 'id', 'onConflict'],
-    place(path, 'the point'),
-  )
-  return {
-    ...storedIn(stored, path),
-    id: optional(id, textIn, `${path}id`),
-    onConflict: optional(onConflict, (value, at) => oneOf(value, conflictRules, at), `${path}onConflict`),
-  }
+  return objectIn(point, pointFields, place(path, 'the point'), path)
 }
 
 export function pointsIn(points: readonly PointToInsert[]): CheckedPoint[] {
@@ -124,97 +121,72 @@ export function checkPoints(points: readonly PointToInsert[]): void {
 
 /** A point without an id of its own, as `put` takes it. */
 export function pointToPutIn(point: PointToStore): CheckedPoint {
-  return storedIn(fieldsOf(point, ['vector', 'text', 'payload'], 'the point'), '')
+  return objectIn(point, storedFields, 'the point', '')
 }
 
-function storedIn(
-  { vector, text, payload }: Readonly<Record<'vector' | 'text' | 'payload', unknown>>,
-  path: string,
-): CheckedPoint {
-  return {
-    vector: optional(vector, vectorIn, `${path}vector`),
-    text: optional(text, textIn, `${path}text`),
-    payload: payloadIn(payload, `${path}payload`),
-  }
+const storedFields = {
+  vector: optional(vectorIn),
+  text: optional(textIn),
+  payload: (value: unknown, at: string): CheckedPayload => objectIn(value, payloadFields, at),
 }
 
-function payloadIn(payload: unknown, at: string): CheckedPayload {
-  const fields = fieldsOf(payload, ['contentType', 'content', 'attributes', 'expiresAt'], at)
-  return {
-    contentType: oneOf(fields.contentType, contentTypes, `${at}.contentType`),
-    content: textIn(fields.content, `${at}.content`),
-    attributes: optional(fields.attributes, attributesIn, `${at}.attributes`),
-    expiresAt: optional(fields.expiresAt, dateIn, `${at}.expiresAt`),
-  }
+const pointFields = { ...storedFields, id: optional(textIn), onConflict: optional(oneOf(conflictRules)) }
+
+const payloadFields = {
+  contentType: oneOf(contentTypes),
+  content: textIn,
+  attributes: optional(attributesIn),
+  expiresAt: optional(dateIn),
 }
 
-export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery> {
-  const { metric, limit, ...fields } = fieldsOf(
-    query,
-    [
-      ...(['vector', 'id', 'text', 'metric', 'limit', 'ef', 'filter', 'exact', 'maxDistance'] as const),
-      ...(['include', 'profile', 'words', 'balance', 'cursor', 'statistics'] as const),
-      ...shapeFields,
-    ],
-    place(path, 'the query'),
-  )
+/** The fields that shape an answer. */
+const shapeFields = {
+  boost: optional(boostsIn),
+  diversity: optional(finiteIn),
+  rerank: optional(wholeIn),
+}
+
+const groupFields = { path: textIn, size: optional(wholeIn) }
+
+const queryFields = {
+  vector: optional(vectorIn),
+  id: optional(idIn),
+  text: optional(textIn),
+  metric: optional(oneOf(distanceMetrics)),
+  limit: limitIn,
+  ef: optional(wholeIn),
+  filter: optional(filterIn),
+  exact: optional(booleanIn),
+  maxDistance: optional(finiteIn),
+  include: optional(includeIn),
+  profile: optional(booleanIn),
+  words: optional(wordsToRankIn),
+  balance: optional(finiteIn),
+  cursor: optional(textIn),
+  statistics: optional((value, at) => objectIn(value, { filter: filterIn }, at)),
+  ...shapeFields,
+  like: optional(idsIn),
+  unlike: optional(idsIn),
+  groupBy: optional((value, at) => objectIn(value, groupFields, at)),
+  onError: optional(oneOf(onErrorRules)),
+}
+
+/** Of a query near something. */
+const nearFields = { ...queryFields, metric: oneOf(distanceMetrics) }
+
+export function queryIn(query: Query, path = ''): CheckedQuery {
+  const fields = fieldsOf(query, keysOf(queryFields), place(path, 'the query'))
   const targets = (['text', 'vector', 'id'] as const).filter((name) => fields[name] !== undefined)
   const [first, second] = targets.map((name) => `${path}${name}`)
   if (second !== undefined) throw invalid(`${first} and ${second} are both given: a query has one of them`)
   const isNear = (first ?? fields.like ?? fields.unlike) !== undefined
   if (!isNear && fields.words === undefined) throw invalid(`${path}vector is missing`)
-  const isWordsAlone = !isNear && metric === undefined
-  return {
-    vector: optional(fields.vector, vectorIn, `${path}vector`),
-    id: optional(fields.id, idIn, `${path}id`),
-    text: optional(fields.text, textIn, `${path}text`),
-    metric: isWordsAlone ? undefined : oneOf(metric, distanceMetrics, `${path}metric`),
-    limit: limitIn(limit, `${path}limit`),
-    ef: optional(fields.ef, wholeIn, `${path}ef`),
-    filter: optional(fields.filter, filterIn, `${path}filter`),
-    exact: optional(fields.exact, booleanIn, `${path}exact`),
-    maxDistance: optional(fields.maxDistance, finiteIn, `${path}maxDistance`),
-    ...(fields.include === undefined ? {} : { include: includeIn(fields.include, `${path}include`) }),
-    profile: optional(fields.profile, booleanIn, `${path}profile`),
-    ...(fields.words === undefined
-      ? {}
-      : { words: fields.words === true || textIn(fields.words, `${path}words`) }),
-    ...(fields.balance === undefined ? {} : { balance: finiteIn(fields.balance, `${path}balance`) }),
-    ...(fields.cursor === undefined ? {} : { cursor: textIn(fields.cursor, `${path}cursor`) }),
-    ...(fields.statistics === undefined
-      ? {}
-      : { statistics: statisticsIn(fields.statistics, `${path}statistics`) }),
-    ...shapeIn(fields, path),
-  }
+  return readFields<CheckedQuery>(fields, isNear ? nearFields : queryFields, path)
 }
 
-function statisticsIn(statistics: unknown, at: string): NonNullable<Query['statistics']> {
-  const { filter } = fieldsOf(statistics, ['filter'], at)
-  return { filter: filterIn(filter, `${at}.filter`) }
-}
-
-const shapeFields = ['boost', 'like', 'unlike', 'diversity', 'groupBy', 'rerank', 'onError'] as const
-type ShapeField = (typeof shapeFields)[number]
-
-/** Reads the fields that shape an answer; only those that are given. */
-function shapeIn(
-  fields: Readonly<Partial<Record<ShapeField, unknown>>>,
-  path: string,
-): Partial<Pick<Query, ShapeField>> {
-  const read: { readonly [Name in ShapeField]: (value: unknown, at: string) => Query[Name] } = {
-    boost: boostsIn,
-    like: idsIn,
-    unlike: idsIn,
-    diversity: finiteIn,
-    groupBy(value, at) {
-      const { path, size } = fieldsOf(value, ['path', 'size'], at)
-      return { path: textIn(path, `${at}.path`), size: optional(size, wholeIn, `${at}.size`) }
-    },
-    rerank: wholeIn,
-    onError: (value, at) => oneOf(value, onErrorRules, at),
-  }
-  const given = shapeFields.filter((name) => fields[name] !== undefined)
-  return Object.fromEntries(given.map((name) => [name, read[name](fields[name], path + name)]))
+/** True stands for the words of the text to search near. */
+function wordsToRankIn(value: unknown, at: string): string | true {
+  return value === true || textIn(value, at)
 }
 
 function idsIn(ids: unknown, at: string): readonly string[] {
@@ -230,74 +202,56 @@ function boostsIn(boosts: unknown, at: string): readonly Boost[] {
       throw invalid(`${place} must have one of filter and recent`)
     }
     if (filter !== undefined) return { ...counted, filter: filterIn(filter, `${place}.filter`) }
-    const { path, halfLife } = fieldsOf(recent, ['path', 'halfLife'], `${place}.recent`)
-    return {
-      ...counted,
-      recent: {
-        path: textIn(path, `${place}.recent.path`),
-        halfLife: textIn(halfLife, `${place}.recent.halfLife`),
-      },
-    }
+    return { ...counted, recent: objectIn(recent, { path: textIn, halfLife: textIn }, `${place}.recent`) }
   })
 }
 
-export function queriesIn(queries: readonly Query[]): (Query & Partial<DetailedQuery>)[] {
+export function queriesIn(queries: readonly Query[]): CheckedQuery[] {
   if (!Array.isArray(queries)) throw wrongKind(queries, 'queries', 'an array of queries')
   return itemsOf(queries, 'queries', (query, at) => queryIn(query as Query, `${at}.`))
 }
 
 export function listIn(query: ListQuery = {}): ListQuery {
-  const { filter, limit, cursor, include } = fieldsOf(
-    query,
-    ['filter', 'limit', 'cursor', 'include'],
-    'the query',
-  )
-  return {
-    filter: optional(filter, filterIn, 'filter'),
-    limit: optional(limit, limitIn, 'limit'),
-    cursor: optional(cursor, textIn, 'cursor'),
-    include: optional(include, includeIn, 'include'),
+  const readers = {
+    filter: optional(filterIn),
+    limit: optional(limitIn),
+    cursor: optional(textIn),
+    include: optional(includeIn),
   }
+  return objectIn<ListQuery>(query, readers, 'the query', '')
 }
 
 export function facetsIn(query: FacetsQuery): FacetsQuery {
-  const { filter, paths, limit } = fieldsOf(query, ['filter', 'paths', 'limit'], 'the query')
-  return {
-    filter: optional(filter, filterIn, 'filter'),
-    paths: textsIn(paths, 'paths'),
-    limit: optional(limit, limitIn, 'limit'),
-  }
+  const readers = { filter: optional(filterIn), paths: textsIn, limit: optional(limitIn) }
+  return objectIn<FacetsQuery>(query, readers, 'the query', '')
+}
+
+const evaluationFields = {
+  judgements(value: unknown, at: string): Judgement[] {
+    if (!Array.isArray(value)) throw wrongKind(value, at, 'an array of judgements')
+    return itemsOf(value, at, (each, place) => objectIn<Judgement>(each, judgementFields, place))
+  },
+  k: optional(limitIn),
+  sweep: optional((value, at) => textsIn(value, at) as NonNullable<EvaluationQuery['sweep']>),
+  metric: optional(oneOf(distanceMetrics)),
+  balance: optional(finiteIn),
+  ef: optional(wholeIn),
+  filter: optional(filterIn),
+  ...shapeFields,
+}
+
+const judgementFields = {
+  words: optional(wordsToRankIn),
+  vector: optional(vectorIn),
+  text: optional(textIn),
+  relevant: (value: unknown, at: string) => numbersIn(value, at, 'an object of grades by id'),
 }
 
 export function evaluationIn(query: EvaluationQuery): EvaluationQuery {
-  const { judgements, k, sweep, metric, balance, ef, filter, ...shape } = fieldsOf(
-    query,
-    ['judgements', 'k', 'sweep', 'metric', 'balance', 'ef', 'filter', 'boost', 'diversity', 'rerank'],
-    'the query',
-  )
-  if (!Array.isArray(judgements)) throw wrongKind(judgements, 'judgements', 'an array of judgements')
-  const read = itemsOf(judgements, 'judgements', judgementIn)
-  const isNear = read.some(({ vector, text }) => (vector ?? text) !== undefined)
-  return {
-    judgements: read,
-    k: optional(k, limitIn, 'k'),
-    sweep: optional(sweep, textsIn, 'sweep') as EvaluationQuery['sweep'],
-    metric: metric !== undefined || isNear ? oneOf(metric, distanceMetrics, 'metric') : undefined,
-    balance: optional(balance, finiteIn, 'balance'),
-    ef: optional(ef, wholeIn, 'ef'),
-    filter: optional(filter, filterIn, 'filter'),
-    ...shapeIn(shape, ''),
-  }
-}
-
-function judgementIn(value: unknown, at: string): Judgement {
-  const { words, vector, text, relevant } = fieldsOf(value, ['words', 'vector', 'text', 'relevant'], at)
-  return {
-    words: words === true || optional(words, textIn, `${at}.words`),
-    vector: optional(vector, vectorIn, `${at}.vector`),
-    text: optional(text, textIn, `${at}.text`),
-    relevant: numbersIn(relevant, `${at}.relevant`, 'an object of grades by id'),
-  }
+  const read = objectIn<EvaluationQuery>(query, evaluationFields, 'the query', '')
+  const isNear = read.judgements.some(({ vector, text }) => (vector ?? text) !== undefined)
+  if (isNear) oneOf(distanceMetrics)(read.metric, 'metric')
+  return read
 }
 
 function numbersIn(value: unknown, at: string, expected: string): Readonly<Record<string, number>> {
@@ -308,68 +262,70 @@ function numbersIn(value: unknown, at: string, expected: string): Readonly<Recor
   return objectOf(entries, (number) => number)
 }
 
-function includeIn(include: unknown, at: string): Include {
-  const { attributes, ...flags } = fieldsOf(
-    include,
-    ['distance', 'payload', 'attributes', 'vector', 'version', 'scores', 'highlight'],
-    at,
-  )
-  const read: Record<string, boolean | readonly string[]> = {}
-  for (const [name, value] of Object.entries(flags))
-    if (value !== undefined) read[name] = booleanIn(value, `${at}.${name}`)
-  if (typeof attributes === 'boolean') read.attributes = attributes
-  else if (attributes !== undefined) read.attributes = textsIn(attributes, `${at}.attributes`)
-  return read
+const includeFields = {
+  distance: optional(booleanIn),
+  payload: optional(booleanIn),
+  attributes: optional((value, at) => (typeof value === 'boolean' ? value : textsIn(value, at))),
+  vector: optional(booleanIn),
+  version: optional(booleanIn),
+  scores: optional(booleanIn),
+  highlight: optional(booleanIn),
 }
 
-const patchFields = ['set', 'unset', 'content', 'contentType', 'expiresAt', 'vector', 'text'] as const
+/** Only what is given: an absent part may have a default that differs from false. */
+function includeIn(include: unknown, at: string): Include {
+  const read = Object.entries(objectIn(include, includeFields, at))
+  return Object.fromEntries(read.filter(([, value]) => value !== undefined))
+}
+
+const patchFields = {
+  content: optional(textIn),
+  contentType: optional(oneOf(contentTypes)),
+  vector: optional(vectorIn),
+  text: optional(textIn),
+}
+const changeNames = ['set', 'unset', 'expiresAt'] as const
 
 export function patchIn(patch: Patch): CheckedPatch {
-  const fields = fieldsOf(patch, patchFields, 'the patch')
+  const names = [...changeNames, ...keysOf(patchFields)]
+  const fields = fieldsOf(patch, names, 'the patch')
   if (Object.values(fields).every((value) => value === undefined)) {
-    throw invalid(`there is nothing to change: send ${patchFields.join(', ')}`)
+    throw invalid(`there is nothing to change: send ${names.join(', ')}`)
   }
   return {
     ...changeIn(fields),
-    content: optional(fields.content, textIn, 'content'),
-    contentType: optional(fields.contentType, (value, at) => oneOf(value, contentTypes, at), 'contentType'),
-    vector: optional(fields.vector, vectorIn, 'vector'),
-    text: optional(fields.text, textIn, 'text'),
+    ...readFields<Omit<CheckedPatch, keyof CheckedChange>>(fields, patchFields, ''),
   }
 }
 
 /** The part of a patch that can apply to many points. A value that is null in `set` is removed. */
-function changeIn(fields: Readonly<Record<'set' | 'unset' | 'expiresAt', unknown>>): CheckedChange {
-  const unset = optional(fields.unset, textsIn, 'unset')
+function changeIn(fields: Readonly<Record<(typeof changeNames)[number], unknown>>): CheckedChange {
+  const unset = optional(textsIn)(fields.unset, 'unset')
   const removed: string[] = []
-  const set = optional(fields.set, (value, at) => mapIn(value, at, 1, removed), 'set')
+  const set = optional((value, at) => mapIn(value, at, 1, removed))(fields.set, 'set')
   return {
     set,
     unset: removed.length === 0 ? unset : [...(unset ?? []), ...removed],
-    expiresAt: fields.expiresAt === null ? null : optional(fields.expiresAt, dateIn, 'expiresAt'),
+    expiresAt: fields.expiresAt === null ? null : optional(dateIn)(fields.expiresAt, 'expiresAt'),
   }
 }
 
-const selectionFields = ['filter', 'limit', 'dryRun', 'everything'] as const
+const selectionFields = {
+  filter: filterIn,
+  limit: optional(limitIn),
+  dryRun: optional(booleanIn),
+  everything: optional(booleanIn),
+}
 
 export function selectionIn(selection: Selection): Selection {
-  return checkedSelection(fieldsOf(selection, selectionFields, 'the request'))
+  return objectIn(selection, selectionFields, 'the request', '')
 }
 
 export function updateIn(
   request: Selection & Pick<Patch, 'set' | 'unset' | 'expiresAt'>,
 ): Selection & CheckedChange {
-  const fields = fieldsOf(request, [...selectionFields, 'set', 'unset', 'expiresAt'], 'the request')
-  return { ...checkedSelection(fields), ...changeIn(fields) }
-}
-
-function checkedSelection(fields: Readonly<Record<(typeof selectionFields)[number], unknown>>): Selection {
-  return {
-    filter: filterIn(fields.filter, 'filter'),
-    limit: optional(fields.limit, limitIn, 'limit'),
-    dryRun: optional(fields.dryRun, booleanIn, 'dryRun'),
-    everything: optional(fields.everything, booleanIn, 'everything'),
-  }
+  const fields = fieldsOf(request, [...keysOf(selectionFields), ...changeNames], 'the request')
+  return { ...readFields<Selection>(fields, selectionFields, ''), ...changeIn(fields) }
 }
 
 export function preconditionIn(when: Precondition | undefined): Precondition | undefined {
@@ -497,7 +453,7 @@ export function dateIn(value: unknown, at: string): DateTime {
 }
 
 function geoIn(lat: unknown, lon: unknown, at: string): GeoPoint {
-  return checkGeo(optional(lat, finiteIn, `${at}.lat`), optional(lon, finiteIn, `${at}.lon`), at)
+  return checkGeo(optional(finiteIn)(lat, `${at}.lat`), optional(finiteIn)(lon, `${at}.lon`), at)
 }
 
 /** Copies a vector, component by component: an array can hold text, and text could end the array in JSON. */
@@ -525,6 +481,10 @@ export function idIn(id: unknown, at: string): string {
   return id
 }
 
+function keysOf<Table extends object>(table: Table): (keyof Table & string)[] {
+  return Object.keys(table) as (keyof Table & string)[]
+}
+
 function place(path: string, whole: string): string {
   return path === '' ? whole : path.slice(0, -1)
 }
@@ -544,38 +504,36 @@ export function checkCollectionName(name: string): string {
   throw invalid(`${JSON.stringify(name)} cannot be the name of a collection: ${collectionNameRule}`)
 }
 
+const countIn = (value: unknown, at: string): number => wholeIn(value, at, 0, Number.MAX_SAFE_INTEGER)
+
+/** Of a key, without `bytes`. */
+export const keyQuotaFields: FieldReaders<KeyQuotas> = {
+  points: optional(countIn),
+  requestsPerSecond: optional(wholeIn),
+  searchesInFlight: optional(wholeIn),
+}
+
+const wordFields = {
+  language: optional((value, at) => textIn(value, at) as NonNullable<Words['language']>),
+  paths: (value: unknown, at: string) => numbersIn(value, at, 'an object of weights by path'),
+  k1: optional(finiteIn),
+  b: optional(finiteIn),
+}
+
+const hnswFields = { m: optional(wholeIn), efConstruction: optional(wholeIn) }
+
+const settingFields = {
+  dimension: optional(wholeIn),
+  hnsw: (value: unknown, at: string) => objectIn(value ?? {}, hnswFields, at),
+  words: optional((value, at) => (value === null ? null : objectIn<Words>(value, wordFields, at))),
+  quotas: optional((value, at) =>
+    objectIn<Quotas>(value, { bytes: optional(countIn), ...keyQuotaFields }, at),
+  ),
+}
+
 /** Reads the settings of a new collection. @throws DatabaseError `invalid_argument` */
 export function settingsIn(settings: NewCollection = {}): NewCollection {
-  const names = ['dimension', 'hnsw', 'words', 'quotas'] as const
-  const { dimension, hnsw, words, quotas } = fieldsOf(settings, names, 'the settings')
-  const { m, efConstruction } = fieldsOf(hnsw ?? {}, ['m', 'efConstruction'], 'hnsw')
-  return {
-    ...(dimension === undefined ? {} : { dimension: wholeIn(dimension, 'dimension') }),
-    hnsw: {
-      m: optional(m, wholeIn, 'hnsw.m'),
-      efConstruction: optional(efConstruction, wholeIn, 'hnsw.efConstruction'),
-    },
-    ...(words === undefined ? {} : { words: words === null ? null : wordsIn(words) }),
-    ...(quotas === undefined ? {} : { quotas: quotasIn(quotas) }),
-  }
-}
-
-const quotaFields = ['points', 'bytes', 'requestsPerSecond', 'searchesInFlight'] as const
-
-function quotasIn(value: unknown): Quotas {
-  const given = fieldsOf(value, quotaFields, 'quotas')
-  const set = quotaFields.filter((name) => given[name] !== undefined)
-  return Object.fromEntries(set.map((name) => [name, wholeIn(given[name], `quotas.${name}`)]))
-}
-
-function wordsIn(value: unknown): Words {
-  const { language, paths, k1, b } = fieldsOf(value, ['language', 'paths', 'k1', 'b'], 'words')
-  return {
-    language: optional(language, textIn, 'words.language') as Words['language'],
-    paths: numbersIn(paths, 'words.paths', 'an object of weights by path'),
-    k1: optional(k1, finiteIn, 'words.k1'),
-    b: optional(b, finiteIn, 'words.b'),
-  }
+  return objectIn<NewCollection>(settings, settingFields, 'the settings', '')
 }
 
 /** Reads changes of aliases. @throws DatabaseError `invalid_argument` */
@@ -586,5 +544,5 @@ export function aliasChangesIn(changes: AliasChanges): Required<AliasChanges> {
     textIn(alias, 'set'),
     textIn(name, `set.${alias}`),
   ])
-  return { set: objectOf(aliases, (name) => name), remove: optional(remove, textsIn, 'remove') ?? [] }
+  return { set: objectOf(aliases, (name) => name), remove: optional(textsIn)(remove, 'remove') ?? [] }
 }

@@ -7,7 +7,6 @@ import type {
   Changed,
   CollectionInfo,
   CollectionsClient,
-  DetailedQuery,
   EvaluationQuery,
   FacetCount,
   FacetsQuery,
@@ -21,7 +20,6 @@ import type {
   PointsClient,
   Precondition,
   PutResult,
-  Query,
   SearchAnswer,
   Selection,
   WriteOptions,
@@ -31,6 +29,7 @@ import {
   type CheckedChange,
   type CheckedPatch,
   type CheckedPoint,
+  type CheckedQuery,
   checkCollectionName,
   evaluationIn,
   facetsIn,
@@ -100,8 +99,6 @@ export interface PointCalls {
   deleteMatching(selection: Selection, details: CallDetails): Promise<Changed>
 }
 
-export type CheckedQuery = Query & Partial<DetailedQuery>
-
 /** The answer to a search: `hits` are empty unless the query includes anything. */
 export interface Found extends Omit<SearchAnswer, 'groups'> {
   readonly ids: readonly string[]
@@ -146,7 +143,7 @@ export function pointsOver(calls: PointCalls): Omit<PointsClient, 'close'> & Bat
     },
     list,
     listAll: (query, options) => pagesOf(list, query, options),
-    count: async (filter, options) => calls.count(optional(filter, filterIn, 'filter'), repeatable(options)),
+    count: async (filter, options) => calls.count(optional(filterIn)(filter, 'filter'), repeatable(options)),
     facets: async (query, options) => calls.facets(facetsIn(query), repeatable(options)),
     evaluate: async (query, options) => calls.evaluate(evaluationIn(query), optionsIn(options)),
     async updateMatching(request, options) {

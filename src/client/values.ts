@@ -190,22 +190,20 @@ export function wholeIn(value: unknown, at: string, min = 0, max: number = 2 ** 
   throw invalid(`${at} is ${value}, it must be a whole number from ${min} to ${max}`)
 }
 
-/** One of some names, also for the metric of a map. */
-export function oneOf<Name extends string>(value: unknown, names: readonly Name[], at: string): Name {
-  const name = names.find((each) => each === value)
-  if (name !== undefined) return name
-  const fault =
-    value === undefined ? 'is missing' : `is ${typeof value === 'string' ? shownText(value) : kindOf(value)}`
-  throw invalid(`${at} ${fault}, it must be one of ${names.join(', ')}`)
+/** Returns the reader of one of some names. */
+export function oneOf<Name extends string>(names: readonly Name[]): Reader<Name> {
+  return (value, at) => {
+    const name = names.find((each) => each === value)
+    if (name !== undefined) return name
+    const given = typeof value === 'string' ? shownText(value) : kindOf(value)
+    const fault = value === undefined ? 'is missing' : `is ${given}`
+    throw invalid(`${at} ${fault}, it must be one of ${names.join(', ')}`)
+  }
 }
 
-/** Reads a value that may be undefined. */
-export function optional<Value>(
-  value: unknown,
-  read: (value: unknown, at: string) => Value,
-  at: string,
-): Value | undefined {
-  return value === undefined ? undefined : read(value, at)
+/** Returns the reader of a value that may be undefined. */
+export function optional<Value>(read: Reader<Value>): Reader<Value | undefined> {
+  return (value, at) => (value === undefined ? undefined : read(value, at))
 }
 
 /** Reads each item of an array once; a hole is undefined. */
@@ -238,6 +236,30 @@ export function fieldsOf<Name extends string>(
     throw invalid(`${shownName(name)} is not a field of ${at}: ${remedy}`)
   }
   return Object.fromEntries(names.map((name) => [name, object[name]])) as Record<Name, unknown>
+}
+
+/** How each field of an object is read. */
+export type FieldReaders<Fields> = { readonly [Name in keyof Fields]-?: Reader<Fields[Name]> }
+type Reader<Value> = (value: unknown, at: string) => Value
+
+/** Reads the fields of an object by a table. Other fields are refused. */
+export function objectIn<Fields>(
+  value: unknown,
+  readers: FieldReaders<Fields>,
+  at: string,
+  path = `${at}.`,
+): Fields {
+  return readFields(fieldsOf(value, Object.keys(readers), at), readers, path)
+}
+
+/** Reads fields that were taken from an object. @param path of the object, with a trailing dot, or empty */
+export function readFields<Fields>(
+  fields: Readonly<Record<string, unknown>>,
+  readers: FieldReaders<Fields>,
+  path: string,
+): Fields {
+  const table = Object.entries(readers) as [string, Reader<unknown>][]
+  return Object.fromEntries(table.map(([name, read]) => [name, read(fields[name], path + name)])) as Fields
 }
 
 function shownName(name: string): string {
