@@ -25,7 +25,7 @@ interface MessageFields {
 }
 
 type FieldKind =
-  | ('text' | 'bytes' | 'flag' | 'message')
+  | ('text' | 'bytes' | 'bool' | 'message')
   | ('int32' | 'uint32' | 'int64' | 'uint64' | 'float' | 'double')
 
 export interface Field {
@@ -117,7 +117,7 @@ function kindOf(field: DescField): FieldKind {
 const kinds: Readonly<Record<FieldKind, { scalar?: ScalarType; wireType: number; absent?: unknown }>> = {
   text: { scalar: ScalarType.STRING, wireType: wireLength, absent: '' },
   bytes: { scalar: ScalarType.BYTES, wireType: wireLength, absent: Buffer.alloc(0) },
-  flag: { scalar: ScalarType.BOOL, wireType: wireVarint, absent: false },
+  bool: { scalar: ScalarType.BOOL, wireType: wireVarint, absent: false },
   int32: { scalar: ScalarType.INT32, wireType: wireVarint, absent: 0 },
   uint32: { scalar: ScalarType.UINT32, wireType: wireVarint, absent: 0 },
   int64: { scalar: ScalarType.INT64, wireType: wireVarint, absent: 0 },

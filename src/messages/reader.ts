@@ -180,7 +180,7 @@ function readValue(reader: WireReader, { kind, message }: Field, before: unknown
       return reader.string()
     case 'bytes':
       return reader.view()
-    case 'flag':
+    case 'bool':
       return reader.bool()
     case 'int32':
       return reader.int32()

@@ -136,7 +136,7 @@ export class MessageWriter {
         this.#bytes.writeFloatLE(value as number, at)
         break
       }
-      case 'flag':
+      case 'bool':
         this.#varint(value === true ? 1 : 0)
         break
       case 'uint32':

@@ -28,8 +28,8 @@ type Marked =
       readonly number: number
     }
   | { readonly [mark]: 'ids'; readonly bytes: Uint8Array; readonly ends: readonly number[] }
-  | { readonly [mark]: 'moment'; readonly us: number }
-  | { readonly [mark]: 'place'; readonly lat: number; readonly lon: number }
+  | { readonly [mark]: 'date'; readonly us: number }
+  | { readonly [mark]: 'geo'; readonly lat: number; readonly lon: number }
   | { readonly [mark]: 'signal' | 'room' }
 
 /** Returns the message for a value, and the signal and the claim that it contains. */
@@ -44,8 +44,8 @@ function pack(value: unknown, call: { signal?: AbortSignal; room?: ByteHold }): 
   if (ArrayBuffer.isView(value)) return ownView(value as Uint8Array | Float32Array | Float64Array)
   if (Array.isArray(value)) return value.map((each) => pack(each, call))
   if (value instanceof Map) return mapped(value, (each) => pack(each, call))
-  if (value instanceof DateTime) return { [mark]: 'moment', us: value.us } satisfies Marked
-  if (value instanceof GeoPoint) return { [mark]: 'place', lat: value.lat, lon: value.lon } satisfies Marked
+  if (value instanceof DateTime) return { [mark]: 'date', us: value.us } satisfies Marked
+  if (value instanceof GeoPoint) return { [mark]: 'geo', lat: value.lat, lon: value.lon } satisfies Marked
   if (value instanceof Error) return packError(value)
   if (value instanceof IdLists) {
     const bytes = ownView(value.bytes.subarray(0, value.total * idBytes)) as Uint8Array
@@ -101,9 +101,9 @@ function unpack(marked: Marked, call: LineCall): unknown {
       return unpackError(marked)
     case 'ids':
       return new IdLists(marked.bytes, marked.ends)
-    case 'moment':
+    case 'date':
       return new DateTime(marked.us)
-    case 'place':
+    case 'geo':
       return new GeoPoint(marked.lat, marked.lon)
     case 'signal':
       return call.signal
