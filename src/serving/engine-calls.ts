@@ -6,7 +6,7 @@ import { inCollection } from '../api/run-operation.ts'
 import type { SlowRequest } from '../api/slow-requests.ts'
 import type { MeterSetup } from '../base/quotas.ts'
 import type { Answers } from './line.ts'
-import type { SharedState } from './shared-state.ts'
+import type { SharedState } from './thread-setup.ts'
 
 /** The methods of a collection that serving threads call. */
 export type DatabaseMethod =

@@ -7,33 +7,24 @@ import type { Point, SearchResults } from '../base/point.ts'
 import { Meter } from '../base/quotas.ts'
 import type { AuditLevel } from '../base/setting-info.ts'
 import type { LocalReads } from '../collections/local-reads.ts'
-import type { Embedding, Embeddings } from '../embeddings/embedder.ts'
+import type { Config } from '../config.ts'
+import type { Embedding } from '../embeddings/embedder.ts'
 import { databaseMethods, type KnownCollection, type RemoteSnapshot } from './engine-calls.ts'
 import type { Line } from './line.ts'
-import type { SharedState } from './shared-state.ts'
-
-/** What a serving thread needs to know of the settings of the engine. */
-export interface RemoteSettings {
-  readonly limits: ApiContext['limits']
-  readonly embeddings: Pick<Embeddings, 'model' | 'maxTextBytes'> | undefined
-  readonly canRerank: boolean
-  readonly audit: AuditLevel
-  readonly slowQueryMs: number
-  readonly slowQueriesKept: number
-}
+import type { SharedState } from './thread-setup.ts'
 
 /** What the operations on a serving thread run against: the engine, at the other end of a line. */
 export function remoteContext(
   line: Line,
   state: SharedState,
-  settings: RemoteSettings,
+  config: Config,
   reads: LocalReads,
   thread: number,
 ): ApiContext {
   const collections = new RemoteCollections(line, state, reads, thread)
   const database = remoteDatabase(line, reads, undefined, () => state.dimension)
-  const { limits, embeddings, canRerank } = settings
-  const audit = settings.audit === 'off' ? undefined : remoteAudit(line, settings.audit)
+  const { maxLimit, hnswEf, embeddingsUrl, embeddingsModel, embeddingsMaxTextBytes, rerankUrl } = config
+  const audit = config.audit === 'off' ? undefined : remoteAudit(line, config.audit)
   return {
     get database() {
       if (!state.isReady) throw new DatabaseError('not_ready', 'the stored points are still loading')
@@ -43,18 +34,24 @@ export function remoteContext(
       if (!state.isReady) throw new DatabaseError('not_ready', 'the stored points are still loading')
       return collections as unknown as Collections
     },
-    limits,
-    embeddings: embeddings && {
-      ...embeddings,
-      embed: async (texts, signal) => (await line.ask('embed', texts, signal)) as readonly Embedding[],
-    },
-    reranker: canRerank
-      ? {
-          rerank: async (query, documents, signal) =>
-            (await line.ask('rerank', query, documents, signal)) as readonly number[],
-        }
-      : undefined,
-    slowRequests: new RemoteSlowRequests(line, settings),
+    limits: { maxLimit, hnswEf },
+    // The engine's thread has checked that a URL has its model.
+    embeddings:
+      embeddingsUrl === undefined
+        ? undefined
+        : {
+            model: embeddingsModel!,
+            maxTextBytes: embeddingsMaxTextBytes,
+            embed: async (texts, signal) => (await line.ask('embed', texts, signal)) as readonly Embedding[],
+          },
+    reranker:
+      rerankUrl === undefined
+        ? undefined
+        : {
+            rerank: async (query, documents, signal) =>
+              (await line.ask('rerank', query, documents, signal)) as readonly number[],
+          },
+    slowRequests: new RemoteSlowRequests(line, config),
     audit,
     elsewhere(name, input, call) {
       if (hereNames.has(name)) return undefined
@@ -80,7 +77,7 @@ function remoteAudit(line: Line, level: AuditLevel): Audit {
 class RemoteSlowRequests extends SlowRequests {
   readonly #line: Line
 
-  constructor(line: Line, options: Pick<RemoteSettings, 'slowQueryMs' | 'slowQueriesKept'>) {
+  constructor(line: Line, options: Pick<Config, 'slowQueryMs' | 'slowQueriesKept'>) {
     super(options)
     this.#line = line
   }

@@ -12,8 +12,7 @@ import type { Config } from '../config.ts'
 import type { Ports, Transports, TransportsOptions } from '../transports.ts'
 import { EngineCalls } from './engine-calls.ts'
 import { Line, type LineMessage } from './line.ts'
-import type { SharedState } from './shared-state.ts'
-import type { ThreadCounts, ThreadSetup } from './thread-setup.ts'
+import type { SharedState, ThreadCounts, ThreadSetup } from './thread-setup.ts'
 
 interface ServingThreadsOptions
   extends Pick<TransportsOptions, 'context' | 'budgets' | 'keys' | 'metrics' | 'readiness' | 'ports'> {
@@ -222,14 +221,15 @@ class ServingThread {
   #used: EventLoopUtilization | undefined
 
   constructor(thread: number, options: ServingThreadsOptions, onEnd: () => void) {
-    const { budgets, meters, context, state, logger, readers } = options
+    const { budgets, meters, context, state, logger, readers, config, bodies } = options
     this.#calls = new EngineCalls(context, state)
-    const setup = setupOf(thread, options)
+    const reads = readers.add(thread)
+    const setup: ThreadSetup = { config, thread, bodies, reads, state: state.memory }
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./serving-worker.${extension}`, import.meta.url), {
       name: `serving thread ${thread}`,
       workerData: setup,
-      transferList: [setup.reads.port],
+      transferList: [reads.port],
     })
     this.line = new Line({
       post: (messages) => this.#worker.postMessage(messages),
@@ -277,24 +277,6 @@ class ServingThread {
     await this.#worker.terminate()
     await this.#hasEnded
   }
-}
-
-function setupOf(
-  thread: number,
-  { config, context, bodies, state, readers }: ServingThreadsOptions,
-): ThreadSetup {
-  const { limits, embeddings, reranker } = context
-  const { audit, slowQueryMs, slowQueriesKept } = config
-  const model = embeddings && { model: embeddings.model, maxTextBytes: embeddings.maxTextBytes }
-  const settings = {
-    limits,
-    embeddings: model,
-    canRerank: reranker !== undefined,
-    audit,
-    slowQueryMs,
-    slowQueriesKept,
-  }
-  return { config, settings, thread, bodies, reads: readers.add(thread), state: state.memory }
 }
 
 /** What serving threads ask of the service besides the engine. */

@@ -10,12 +10,11 @@ import type { MatchingAnswer, MatchingCall } from '../collections/reader-message
 import { type Ports, startTransports, type ThreadTransports } from '../transports.ts'
 import { Line, type LineMessage } from './line.ts'
 import { remoteContext } from './remote-engine.ts'
-import { SharedState } from './shared-state.ts'
-import { engineThread, type ThreadSetup } from './thread-setup.ts'
+import { engineThread, SharedState, type ThreadSetup } from './thread-setup.ts'
 
 /** A serving thread: both transports, over the engine at the other end of a line. */
 const port = parentPort!
-const { config, settings, thread, bodies, reads, state }: ThreadSetup = workerData
+const { config, thread, bodies, reads, state }: ThreadSetup = workerData
 let transports: ThreadTransports | undefined
 /** Keys that have changed while the ports were being opened. */
 let newKeys: ServiceKeys | undefined
@@ -61,7 +60,7 @@ const line: Line = new Line({
 })
 port.on('message', (messages: readonly LineMessage[]) => line.receive(messages))
 
-const context = remoteContext(line, new SharedState(state), settings, localReads, thread)
+const context = remoteContext(line, new SharedState(state), config, localReads, thread)
 
 /** If it fails, the engine is asked for the whole search, and that fails as it should. */
 const matching: MatchingCall = async (...query) =>
