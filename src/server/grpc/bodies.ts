@@ -4,7 +4,7 @@ import type { ApiKey } from '../../base/api-key.ts'
 import type { BodyBudgets, ByteHold } from '../../base/budgets.ts'
 import { assert, DatabaseError, reasonHeader, reasons } from '../../base/errors.ts'
 import { frontBytes } from '../../messages/writer.ts'
-import { detachListeners, openWindows } from '../http2-streams.ts'
+import { detachListeners, openWindows } from '../listener.ts'
 import type { ReadScheduler } from '../read-scheduler.ts'
 
 /**

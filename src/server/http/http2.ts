@@ -9,7 +9,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import type { Socket } from 'node:net'
-import { connectionWindow, detachListeners, streamWindow } from '../http2-streams.ts'
+import { connectionWindow, detachListeners, streamWindow } from '../listener.ts'
 import { lingerOn, maxHeaderSize } from './connections.ts'
 import { plainText } from './errors.ts'
 
