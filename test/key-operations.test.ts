@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
-import { readFile, writeFile } from 'node:fs/promises'
+import { appendFile, chmod, chown, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { after, before, describe, it } from 'node:test'
 import { DateTime, GeoPoint, type KeyInfo, type VectorClient } from '../src/client/index.ts'
-import { temporaryDirectory } from './support/process.ts'
+import { assertEnded, run, temporaryDirectory } from './support/process.ts'
 import { clientOf, fileOfKeys, secretOf, transports } from './support/restricted-keys.ts'
 import { apiKey, startServedBy, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 /** Keys that admins create, list and revoke through the service. The matrix of rights shows who else may. */
 
@@ -182,5 +183,58 @@ describe('a service without a file of keys', () => {
       }
       await client.close()
     }
+  })
+})
+
+describe('a file of keys that several processes change', () => {
+  it('loses no change, and the keys of all are in force', async () => {
+    await using directory = await temporaryDirectory()
+    const path = await fileOfKeys(directory.path)
+    await using service = await startServedBy(0, { API_KEYS_FILE: path })
+    const admin = clientOf(service, 'grpc', secretOf('admin'))
+    const names = Array.from({ length: 40 }, (_, key) => `by-service-${key}`)
+    const commands = ['by-command-1', 'by-command-2', 'by-command-3'].map(async (name) => {
+      const { code, stdout, stderr } = await run(['keys', 'create', name, '--file', path])
+      assert.equal(code, 0, stderr)
+      return stdout.trim()
+    })
+    const made: string[] = []
+    for (const name of names) made.push((await admin.keys.create({ name })).key)
+    made.push(...(await Promise.all(commands)))
+    const listed = (await admin.keys.list()).map(({ name }) => name)
+    for (const name of [...names, 'by-command-1', 'by-command-2', 'by-command-3']) {
+      assert.ok(listed.includes(name), name)
+    }
+    for (const key of made) {
+      const user = clientOf(service, 'grpc', key)
+      await until(async () => (await user.count().catch(() => -1)) === 0)
+      await user.close()
+    }
+    await admin.close()
+  })
+
+  it('waits while another one changes it, keeps its owner and mode, and says what a killed one has left', async () => {
+    await using directory = await temporaryDirectory()
+    const path = await fileOfKeys(directory.path)
+    const isRoot = process.getuid?.() === 0
+    if (isRoot) await chown(path, 12_345, 12_346)
+    await chmod(path, 0o640)
+    await writeFile(`${path}.new`, '')
+    const busy = await run(['keys', 'create', 'never', '--file', path])
+    assertEnded(
+      busy,
+      1,
+      /is being changed by another process: if one was killed while it did, delete .*keys\.new/,
+    )
+    const waiting = run(['keys', 'create', 'late', '--file', path])
+    await appendFile(path, `read meanwhile ${'m'.repeat(20)}\n`)
+    await rm(`${path}.new`)
+    const { code, stderr } = await waiting
+    assert.equal(code, 0, stderr)
+    const text = await readFile(path, 'utf8')
+    assert.match(text, /^read meanwhile m{20}\nread late sha256:/m)
+    const { mode, uid, gid } = await stat(path)
+    assert.equal(mode & 0o777, 0o640)
+    if (isRoot) assert.deepEqual([uid, gid], [12_345, 12_346])
   })
 })

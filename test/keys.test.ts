@@ -176,10 +176,10 @@ describe('the command keys', () => {
     await keys('revoke', 'importer')
     await until(async () => (await accepts(service, first)) === false)
     for (const [args, fault] of [
-      [['create', 'acme'], /has the name acme again/],
+      [['create', 'acme'], /there is a key with the name acme: revoke it first/],
       [['create', 'x', '--filter', '{"$id": "y"}'], /has an invalid filter/],
       [['create', 'x', '--role', 'admin', '--collections', 'a'], /restricts a key with the role admin/],
-      [['revoke', 'importer'], /has no key with the name importer/],
+      [['revoke', 'importer'], /no key of API_KEYS_FILE has this name/],
     ] as const) {
       const { code, stderr } = await run(['keys', ...args], environment)
       assert.equal(code, 1)

@@ -289,7 +289,7 @@ describe('the OpenAPI description and the server', () => {
       assert.ok('429' in operation.responses, where)
       if (!isServed) continue
       const hasBody = operation.requestBody !== undefined
-      const ask = (): Promise<Response> =>
+      const ask = (): Promise<globalThis.Response> =>
         fetch(keyed.httpUrl + filled(path), {
           method: method.toUpperCase(),
           headers: hasBody ? { ...headers, authorization: key } : { authorization: key },

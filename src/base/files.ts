@@ -64,14 +64,16 @@ export function replaceFile(path: string, parts: Iterable<Uint8Array>): void {
  *
  * @param content the bytes, or a function that writes them and returns whether the file shall replace the old one
  * @param temporary the path of the file until it is complete
+ * @param flags `wx` if nobody else may be replacing the file: fails with EEXIST while `temporary` exists
  * @returns whether the old file was replaced
  */
 export async function replaceFileAsync(
   path: string,
   content: Uint8Array | string | ((file: FileHandle) => Promise<boolean>),
   temporary = `${path}.new`,
+  flags: 'w' | 'wx' = 'w',
 ): Promise<boolean> {
-  const file = await open(temporary, 'w', 0o600)
+  const file = await open(temporary, flags, 0o600)
   try {
     // A file that an earlier process has left behind keeps its mode when it is opened.
     await file.chmod(0o600)

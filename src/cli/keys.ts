@@ -26,11 +26,11 @@ function fileOf({ file }: FileOptions, environment: Environment): string {
 }
 
 /** Adds a key to the file, and prints it. */
-export function createKey(
+export async function createKey(
   name: string,
   { role, collections, filter, expiresAt, ...options }: NewKeyOptions,
   environment: Environment,
-): void {
+): Promise<void> {
   const path = fileOf(options, environment)
   const { maxPoints: points, requestsPerSecond, searchesInFlight } = options
   const limits = limitsText({
@@ -40,7 +40,7 @@ export function createKey(
     quotas: { points, requestsPerSecond, searchesInFlight },
   })
   const key = newApiKey()
-  addKey(path, { role, name, limits }, key)
+  await addKey(path, { role, name, limits }, key)
   console.log(key)
 }
 
@@ -63,6 +63,6 @@ export function listKeys(options: FileOptions, environment: Environment): void {
 const shownMax = 200
 
 /** Removes the key with this name. */
-export function revokeKey(name: string, options: FileOptions, environment: Environment): void {
-  removeKey(fileOf(options, environment), name)
+export async function revokeKey(name: string, options: FileOptions, environment: Environment): Promise<void> {
+  await removeKey(fileOf(options, environment), name)
 }

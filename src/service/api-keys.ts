@@ -83,7 +83,10 @@ export class ApiKeys {
     if (path === undefined) return undefined
     return {
       create: async (info) => await this.#create(path, info),
-      list: async () => ofFile(() => readKeysFile(path).keys).map(({ hash: _, ...info }) => info),
+      async list() {
+        const { keys } = await ofFile(() => readKeysFile(path))
+        return keys.map(({ hash: _, ...info }) => info)
+      },
       revoke: async (name) => await this.#revoke(path, name),
     }
   }
@@ -94,21 +97,13 @@ export class ApiKeys {
     if (!keyName.test(name) || ownNames.includes(name)) {
       throw invalid(`name is ${shownText(name)}: ${keyNameRule}, and not that of a setting`)
     }
-    if (ofFile(() => readKeysFile(path).keys).some((each) => each.name === name)) {
-      throw new DatabaseError('already_exists', `there is a key with the name ${name}: revoke it first`)
-    }
     const key = newApiKey()
-    ofFile(() => addKey(path, { role, name, limits }, key))
-    await this.#apply(ofFile(() => readKeysFile(path).keys))
+    await this.#apply(await ofFile(() => addKey(path, { role, name, limits }, key)))
     return key
   }
 
   async #revoke(path: string, name: string): Promise<void> {
-    if (!ofFile(() => readKeysFile(path).keys).some((each) => each.name === name)) {
-      throw new DatabaseError('not_found', 'no key of API_KEYS_FILE has this name')
-    }
-    ofFile(() => removeKey(path, name))
-    await this.#apply(ofFile(() => readKeysFile(path).keys))
+    await this.#apply(await ofFile(() => removeKey(path, name)))
   }
 
   /** A key from the settings has the role `admin`. */
@@ -166,10 +161,11 @@ function checkedLimits({ role, collections, filter, expiresAtMs, quotas }: KeyIn
 }
 
 /** Reads or writes API_KEYS_FILE. Errors name the file and the fault, and never a key. */
-function ofFile<Result>(use: () => Result): Result {
+async function ofFile<Result>(use: () => Result | Promise<Result>): Promise<Result> {
   try {
-    return use()
+    return await use()
   } catch (cause) {
+    if (cause instanceof DatabaseError) throw cause
     throw new DatabaseError('precondition_failed', `the file of keys: ${(cause as Error).message}`, { cause })
   }
 }

@@ -1,17 +1,11 @@
-import {
-  chmodSync,
-  chownSync,
-  closeSync,
-  existsSync,
-  fstatSync,
-  openSync,
-  readFileSync,
-  statSync,
-} from 'node:fs'
+import { closeSync, existsSync, fstatSync, openSync, readFileSync, type Stats, statSync } from 'node:fs'
+import { type FileHandle, rm } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type ApiKey, hashOfKey, type KeyQuotas, type Role, roles } from '../base/api-key.ts'
 import { parseDateTime } from '../base/attributes.ts'
 import { collectionName } from '../base/collection.ts'
-import { replaceFile, versionOfFiles, watchFiles } from '../base/files.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { replaceFileAsync, versionOfFiles, watchFiles } from '../base/files.ts'
 import type { Filter } from '../base/filter.ts'
 import { faultOfKeyFilter } from '../base/key-filter.ts'
 import { type Quotas, quotaBounds, quotaNames, quotasJson } from '../base/quotas.ts'
@@ -38,6 +32,17 @@ export interface KeysFile {
  * @throws Error that names the file, the line and the fault, but never a key
  */
 export function readKeysFile(path: string): KeysFile {
+  const { keys, version } = readLines(path)
+  return { keys, version }
+}
+
+interface KeyLines extends KeysFile {
+  /** Without an empty one at the end. */
+  readonly lines: readonly string[]
+  readonly stats: Stats
+}
+
+function readLines(path: string): KeyLines {
   // Before the file is read: a change in between is noticed afterwards.
   const version = versionOfFiles([path])
   const file = opened(path)
@@ -52,7 +57,9 @@ export function readKeysFile(path: string): KeysFile {
     if (stats.size > bytesMax) {
       throw new Error(`${path} (API_KEYS_FILE) has ${stats.size} bytes, the maximum is ${bytesMax}`)
     }
-    return { keys: keysIn(readFileSync(file, 'utf8'), path), version }
+    const lines = readFileSync(file, 'utf8').split(/\r?\n/)
+    if (lines.at(-1) === '') lines.pop()
+    return { keys: keysIn(lines, path), version, lines, stats }
   } finally {
     closeSync(file)
   }
@@ -88,10 +95,10 @@ export function watchKeysFile(
 const keysMax = 10_000
 const bytesMax = 8 * 1024 * 1024
 
-function keysIn(text: string, path: string): ApiKey[] {
+function keysIn(lines: readonly string[], path: string): ApiKey[] {
   const keys: ApiKey[] = []
   const [names, hashes] = [new Set<string>(), new Set<string>()]
-  for (const [index, line] of text.split(/\r?\n/).entries()) {
+  for (const [index, line] of lines.entries()) {
     if (isComment(line)) continue
     try {
       const key = keyIn(line)
@@ -259,41 +266,107 @@ export function limitsText({
  * Adds a key to the file, with its hash; creates the file if there is none.
  *
  * @param limits a JSON object, see `limitsOfKey`; undefined for none
- * @throws Error that says why there would be no valid line
+ * @returns the keys of the file after that
+ * @throws DatabaseError `already_exists`; Error that says why there would be no valid line
  */
 export function addKey(
   path: string,
   { role, name, limits }: { readonly role: Role; readonly name: string; readonly limits: string | undefined },
   key: string,
-): void {
-  const lines = existsSync(path) ? linesOf(path) : []
+): Promise<readonly ApiKey[]> {
   const line = [role, name, `sha256:${hashOfKey(key)}`, ...(limits === undefined ? [] : [limits])].join(' ')
-  keysIn([...lines, line].join('\n'), path)
-  replaceLines(path, [...lines, line])
+  return changeLines(path, ({ lines, keys }) => {
+    if (keys.some((each) => each.name === name)) {
+      throw new DatabaseError('already_exists', `there is a key with the name ${name}: revoke it first`)
+    }
+    if (keys.length === keysMax) throw new Error(`${path} (API_KEYS_FILE) has ${keysMax} keys, the maximum`)
+    try {
+      return { lines: [...lines, line], keys: [...keys, keyIn(line)] }
+    } catch (error) {
+      throw new Error(`the key ${(error as Error).message}`)
+    }
+  })
 }
 
-/** Removes a key from the file. @throws Error if no key has the name */
-export function removeKey(path: string, name: string): void {
-  const lines = linesOf(path)
-  const left = lines.filter((line) => isComment(line) || keyIn(line).name !== name)
-  if (left.length === lines.length)
-    throw new Error(`${path} (API_KEYS_FILE) has no key with the name ${name}`)
-  replaceLines(path, left)
+/**
+ * Removes a key from the file.
+ *
+ * @returns the keys of the file after that
+ * @throws DatabaseError `not_found`
+ */
+export function removeKey(path: string, name: string): Promise<readonly ApiKey[]> {
+  return changeLines(path, ({ lines, keys }) => {
+    const left = keys.filter((each) => each.name !== name)
+    // The name may be any text: perhaps a key that was sent in its place.
+    if (left.length === keys.length)
+      throw new DatabaseError('not_found', 'no key of API_KEYS_FILE has this name')
+    const isOther = (line: string): boolean => isComment(line) || line.trim().split(/\s+/)[1] !== name
+    return { lines: lines.filter(isOther), keys: left }
+  })
 }
 
-/** The lines of a valid file of keys, without an empty one at its end. */
-function linesOf(path: string): string[] {
-  readKeysFile(path)
-  const lines = readFileSync(path, 'utf8').split(/\r?\n/)
-  return lines.at(-1) === '' ? lines.slice(0, -1) : lines
+type KeyChange = Pick<KeyLines, 'lines' | 'keys'>
+
+/**
+ * Changes the file at once: a service that reads it finds the old lines or the new ones. The file that will replace it is
+ * the lock, too: of several processes, only one can create it, and reads the file after that. It has its owner and its
+ * mode before it has lines.
+ */
+async function changeLines(
+  path: string,
+  change: (before: KeyChange) => KeyChange,
+): Promise<readonly ApiKey[]> {
+  const temporary = `${path}.new`
+  let keys: readonly ApiKey[] = []
+  let isOurs: () => boolean = () => true
+  const write = async (file: FileHandle): Promise<boolean> => {
+    const before = existsSync(path) ? readLines(path) : undefined
+    const after = change(before ?? { lines: [], keys: [] })
+    keys = after.keys
+    if (before !== undefined) await takeOver(file, before.stats)
+    const bytes = Buffer.from(after.lines.map((line) => `${line}\n`).join(''))
+    if (bytes.length > bytesMax) {
+      throw new Error(`${path} (API_KEYS_FILE) would have ${bytes.length} bytes, the maximum is ${bytesMax}`)
+    }
+    await file.writeFile(bytes)
+    await file.sync()
+    const written = await file.stat()
+    isOurs = () => {
+      const now = statSync(path, { throwIfNoEntry: false })
+      return now?.ino === written.ino && now.mtimeMs === written.mtimeMs
+    }
+    if (before === undefined || versionOfFiles([path]) === before.version) return true
+    throw new Error(`${path} (API_KEYS_FILE) was changed by another program meanwhile: try again`)
+  }
+  for (const deadlineMs = performance.now() + lockWaitMs; ; ) {
+    try {
+      await replaceFileAsync(path, write, temporary, 'wx')
+      // Another process may have changed it again.
+      return isOurs() ? keys : readKeysFile(path).keys
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') {
+        await rm(temporary, { force: true })
+        throw error
+      }
+      if (performance.now() > deadlineMs) throw busy(path, temporary)
+      await sleep(20)
+    }
+  }
 }
 
-/** Replaces the file at once: a service that reads it finds the old lines or the new ones. */
-function replaceLines(path: string, lines: readonly string[]): void {
-  const before = statSync(path, { throwIfNoEntry: false })
-  replaceFile(path, [Buffer.from(lines.map((line) => `${line}\n`).join(''))])
-  if (before === undefined || process.platform === 'win32') return
-  chmodSync(path, before.mode & 0o777)
-  // Whoever else may own it, the service must still be able to read it.
-  if (statSync(path).uid !== before.uid) chownSync(path, before.uid, before.gid)
+/** A change takes some milliseconds. */
+const lockWaitMs = 5000
+
+function busy(path: string, temporary: string): Error {
+  return new Error(
+    `${path} (API_KEYS_FILE) is being changed by another process: if one was killed while it did, delete ${temporary}`,
+  )
+}
+
+/** Whoever else may own the file, the service must still be able to read it. */
+async function takeOver(file: FileHandle, { uid, gid, mode }: Stats): Promise<void> {
+  if (process.platform === 'win32') return
+  const own = await file.stat()
+  if (own.uid !== uid || own.gid !== gid) await file.chown(uid, gid)
+  await file.chmod(mode & 0o777)
 }
