@@ -53,8 +53,7 @@ export class CollectionSearch {
       ...options,
       pages: options.pages ?? new PinnedPages(),
       planner: this.#planner,
-      find: async (runs, signal) =>
-        runs.every(isSearched) ? await this.#find(runs, signal) : new Hits(runs.map(() => 0)),
+      find: async (run, signal) => (isSearched(run) ? await this.#find([run], signal) : noHits),
       findNow: (run) => this.#findNow(run),
     })
   }

@@ -126,6 +126,8 @@ export interface SearchedPoints {
 
 /** The words of the points, as searches see them. */
 export interface SearchedWords {
+  /** Differs after each change of the points, and between two declarations. */
+  readonly state: { readonly of: object | undefined; readonly changes: number }
   /** @throws DatabaseError `invalid_argument` if the collection has none, `not_ready` while they are indexed */
   ready(): Promise<void>
   /** Returns the best k points, the highest score first. */
@@ -149,7 +151,7 @@ export interface SearchedWords {
   countsWithin(terms: readonly string[], key: string, slots: MatchingSlots): Generator<void, WordCounts>
 }
 
-interface WordHit {
+export interface WordHit {
   readonly slot: number
   readonly score: number
 }

@@ -39,21 +39,64 @@ export function isHybrid({ vector }: Pick<SearchQuery, 'vector'>): boolean {
 
 /** Scores what the legs have found: the best first, and the first inserted of equal scores. */
 export function fused<Found extends Leg>(query: SearchQuery, legs: Legs<Found>): (Found & Scored)[] {
-  const { found, bestWords } = legs
-  const { metric, maxDistance } = query
-  const { balance } = query.words!
-  const byWords = ({ words }: Leg): number => (bestWords === 0 ? 0 : words / bestWords)
-  if (!isHybrid(query)) return found.map((each) => ({ ...each, score: byWords(each) })).sort(byScore)
-  const near = found.map(({ distance }) => nearness(metric, inUnits(metric, distance)))
-  const best = near.reduce((most, each) => Math.max(most, each), legs.nearest)
+  const scoreOf = scorer(query, legs)
   const scored: (Found & Scored)[] = []
-  for (const [index, each] of found.entries()) {
-    if (maxDistance !== undefined && inUnits(metric, each.distance) > maxDistance) continue
-    const byNearness = best === 0 ? 0 : near[index]! / best
-    scored.push({ ...each, score: balance * byNearness + (1 - balance) * byWords(each) })
+  for (const each of legs.found) {
+    const score = scoreOf(each.distance, each.words)
+    if (score >= 0) scored.push({ ...each, score })
   }
   return scored.sort(byScore)
 }
+
+/** Returns a function that scores a point; -1 if it is too far away. */
+function scorer(query: SearchQuery, legs: Legs): (distance: number, words: number) => number {
+  const { metric, maxDistance = Number.POSITIVE_INFINITY } = query
+  const { bestWords } = legs
+  const { balance } = query.words!
+  const byWords = (words: number): number => (bestWords === 0 ? 0 : words / bestWords)
+  if (!isHybrid(query)) return (_, words) => byWords(words)
+  const best = greatestNearness(metric, legs)
+  return (distance, words) => {
+    const inMetric = inUnits(metric, distance)
+    if (inMetric > maxDistance) return -1
+    const byNearness = best === 0 ? 0 : nearness(metric, inMetric) / best
+    return balance * byNearness + (1 - balance) * byWords(words)
+  }
+}
+
+function greatestNearness(metric: Metric, { found, nearest }: Legs): number {
+  let most = nearest
+  for (const { distance } of found) most = Math.max(most, nearness(metric, inUnits(metric, distance)))
+  return most
+}
+
+/**
+ * Returns those of some points, whose BM25 is not known, that can be among the best `limit` of all candidates.
+ *
+ * @param legs all others; `nearest` is of these points, too
+ * @param points with the distances of kernels
+ * @param wordsMax no BM25 score of these points is greater
+ */
+export function contenders<Point extends Pick<Leg, 'distance'>>(
+  query: SearchQuery,
+  legs: Legs,
+  points: readonly Point[],
+  { wordsMax, limit }: { readonly wordsMax: number; readonly limit: number },
+): readonly Point[] {
+  const { metric, maxDistance } = query
+  const scoreOf = scorer(query, legs)
+  const scores = legs.found.map(({ distance, words }) => scoreOf(distance, words))
+  // Which points are too far away is not certain.
+  const mostOf = maxDistance === undefined ? scoreOf : scorer({ ...query, maxDistance: undefined }, legs)
+  if (maxDistance === undefined) for (const { distance } of points) scores.push(scoreOf(distance, 0))
+  if (scores.length < limit) return points
+  const error = kernelError * (1 + 1 / greatestNearness(metric, legs))
+  const needed = Float64Array.from(scores).sort()[scores.length - limit]! - 2 * error
+  return points.filter(({ distance }) => mostOf(distance, wordsMax) >= needed)
+}
+
+/** Much more than the rounding of kernels, which add in another order than the definition of a distance. */
+export const kernelError = 1e-9
 
 function byScore(a: Scored, b: Scored): number {
   return b.score - a.score || a.sequence - b.sequence

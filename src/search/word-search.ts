@@ -4,54 +4,19 @@ import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { HitDetails, Profile, SearchResults, WordCounts, WordStatistics } from '../base/point.ts'
-import { nearness, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
+import { pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
-import { scalarDistance } from '../kernels/scalar.ts'
+import { type Candidate, LegSearch, type LegSearchOptions, microsecondsSince } from './leg-search.ts'
 import { TouchedSlots } from './one-moment.ts'
 import { type PageOwner, type Pinned, type PinnedPages, pageOwnerOf, pinnedHits } from './pinned-pages.ts'
-import type { MatchingSlots, QueryPlanner, Run, SearchedPoints, SearchedWords } from './query-planner.ts'
-import { profileOf, SearchAnswers } from './search-answers.ts'
-import { fused, inUnits, isHybrid, type Leg, type Legs, legSizeOf, type Scored } from './word-legs.ts'
+import type { Run, SearchedPoints, SearchedWords } from './query-planner.ts'
+import { SearchAnswers } from './search-answers.ts'
+import { fused, type Legs, legSizeOf, type Scored } from './word-legs.ts'
 
-interface WordSearchOptions {
-  readonly points: SearchedPoints
-  readonly planner: QueryPlanner
+interface WordSearchOptions extends LegSearchOptions {
   readonly maxDetailBytes: number
-  /** Runs planned queries on any threads. */
-  readonly find: (runs: readonly Run[], signal: AbortSignal | undefined) => Promise<Hits>
-  /** Runs one at once. */
-  readonly findNow: (run: Run) => Hits
   readonly pages: PinnedPages
-}
-
-/** A point that may be in the answer. */
-interface Candidate extends Leg {
-  readonly slot: number
-}
-
-interface Work {
-  readonly filterUs: number
-  readonly startMs: number
-  readonly matching: Matching
-  readonly legs: Legs
-  readonly run: Run | undefined
-}
-
-interface LegsWanted {
-  /** Of each leg. */
-  readonly size: number
-  /** The slot of a point that does not count as the nearest; -1 for none. */
-  readonly own: number
-  /** Whether to search without a pause. */
-  readonly isLast: boolean
-  readonly signal: AbortSignal | undefined
-}
-
-/** The slots that match the query's filter, and those that the caller's key may see; undefined for all. */
-interface Matching {
-  readonly slots: MatchingSlots | undefined
-  readonly whole: MatchingSlots | undefined
 }
 
 /** Candidates by score, as of a position of the journal. */
@@ -69,7 +34,8 @@ interface Ranked {
  *
  *   filter ─> best by vector (threads) ─┐
  *      └────> best by words ────────────┴─> candidates ─> both scores of each, exactly ─> score ─> page ─> details
- *                                           └───────────── in one turn: nothing changes between ─────────┘
+ *                 │ meanwhile               └───────────── in one turn: nothing changes between ─────────┘
+ *                 └ again in that turn if anything has changed
  *
  * The score of a point does not depend on limit, page or filter: each leg is divided by the best of the whole
  * collection, or of the points that the caller's key may see: BM25 for words, 1 + cosine or 1 / (1 + distance) for
@@ -80,12 +46,14 @@ interface Ranked {
 export class WordSearch {
   readonly #options: WordSearchOptions
   readonly #points: SearchedPoints
+  readonly #legs: LegSearch
   /** What was found for the `shared` of a query, as of a position of the journal. */
   readonly #shared = new WeakMap<object, { readonly legs: Legs<Candidate>; readonly position: number }>()
 
   constructor(options: WordSearchOptions) {
     this.#options = options
     this.#points = options.points
+    this.#legs = new LegSearch(options)
   }
 
   /** Answers a query that has `words`. */
@@ -173,7 +141,8 @@ export class WordSearch {
     for (let attempt = 1; ; attempt += 1) {
       const own = without === undefined ? -1 : ids.find(without)
       const isLast = attempt >= attemptsMax
-      const legs = await this.#legs(query, { size: query.limit, own, isLast, signal }, (legs) => {
+      const wanted = { size: query.limit, answered: Number.POSITIVE_INFINITY, own, isLast, signal }
+      const legs = await this.#legs.find(query, wanted, (legs) => {
         const bytes = Buffer.alloc(legs.found.length * idBytes)
         for (const [index, { slot }] of legs.found.entries()) ids.copyId(slot, bytes, index * idBytes)
         return { ...legs, ids: bytes }
@@ -220,144 +189,11 @@ export class WordSearch {
       const known = this.#shared.get(shared)
       if (known?.position === journal.position) return rank(known.legs)
     }
-    return await this.#legs(query, { size: legSizeOf(query), own: -1, isLast, signal }, rank)
-  }
-
-  /**
-   * Finds both legs. Returns undefined if a change may concern them.
-   *
-   * @param use called in the turn as of which they are
-   */
-  async #legs<Result>(
-    query: SearchQuery,
-    { size, own, isLast, signal }: LegsWanted,
-    use: (legs: Legs<Candidate>, profile: Profile | undefined) => Result,
-  ): Promise<Result | undefined> {
-    const { filter, keyFilter } = query
-    const startMs = performance.now()
-    if (!isHybrid(query)) {
-      for (const each of [filter, keyFilter]) {
-        if (each !== undefined) await inTurns(this.#points.attributes.matching(each))
-      }
-      const filterUs = microsecondsSince(startMs)
-      this.#points.hideExpired()
-      const matching = this.#matchingNow(query)
-      const legs = this.#byWords(query, size, matching)
-      return use(legs, this.#profile(query, { filterUs, startMs, matching, legs, run: undefined }))
-    }
-    const leg: SearchQuery = {
-      ...query,
-      words: undefined,
-      cursor: undefined,
-      include: undefined,
-      limit: size,
-      ef: Math.max(query.ef, size),
-    }
-    const limit = own === -1 ? 1 : 2
-    const best: SearchQuery = { ...leg, filter: keyFilter, limit, ef: query.ef }
-    const legs = filter === keyFilter ? [leg] : [leg, best]
-    const runs: Run[] = []
-    for (const each of legs)
-      runs.push(
-        isLast ? atOnce(this.#options.planner.plan(each)) : await inTurns(this.#options.planner.plan(each)),
-      )
-    const found = isLast ? runs.map((run) => this.#options.findNow(run)) : await this.#find(runs, signal)
-    this.#points.hideExpired()
-    const answers = new SearchAnswers(this.#points, 0, 0, undefined)
-    for (const [index, run] of runs.entries()) {
-      if (run.near !== -1 && run.touched.now()?.has(run.near) !== false) return undefined
-      if (answers.isTouched(run, found[index]!, 0)) return undefined
-    }
-    const [run] = runs as [Run]
-    const { report } = run.planned
-    if (report !== undefined) report.elapsedUs = microsecondsSince(startMs) - run.filterUs
-    const matching = this.#matchingNow(query)
-    const both = this.#together(query, run, found, size, own, matching)
-    return use(both, this.#profile(query, { filterUs: run.filterUs, startMs, matching, legs: both, run }))
-  }
-
-  /** Describes the steps up to the legs, for a query that wants to know. @param run of the leg by vector */
-  #profile(query: SearchQuery, { filterUs, startMs, matching, legs, run }: Work): Profile | undefined {
-    if (query.profile !== true) return undefined
-    const { filter, ef } = query
-    const points = this.#points.ids.size
-    const count = matching.slots?.count ?? points
-    const us = Math.max(0, microsecondsSince(startMs) - Math.round(filterUs))
-    const found = { step: 'legs', points: legs.found.length, us }
-    const filtered = { step: 'filter', points: count, us: Math.round(filterUs) }
-    const steps = filter === undefined ? [found] : [filtered, found]
-    if (run !== undefined) return { ...profileOf(run.query, run.planned, points, run.filterUs), steps }
-    return {
-      plan: count === 0 ? 'empty' : filter === undefined ? 'scan of all points' : 'scan of matching points',
-      reason: 'the index of words finds the best of them',
-      points,
-      matching: count,
-      ...{ compared: 0, measured: 0, ef, efMultiplier: 1 },
-      ...{ filterUs: filter === undefined ? 0 : Math.round(filterUs), queueUs: 0, searchUs: us },
-      steps,
-    }
-  }
-
-  #matchingNow({ filter, keyFilter }: SearchQuery): Matching {
-    const matching = (each: Filter | undefined): MatchingSlots | undefined =>
-      each && atOnce(this.#points.attributes.matching(each))
-    const slots = matching(filter)
-    return { slots, whole: filter === keyFilter ? slots : matching(keyFilter) }
-  }
-
-  /** Returns a list of hits for each run. */
-  async #find(runs: readonly Run[], signal: AbortSignal | undefined): Promise<readonly Hits[]> {
-    const found: Hits[] = []
-    for (const run of runs) found.push(await this.#options.find([run], signal))
-    return found
-  }
-
-  #byWords({ words }: SearchQuery, size: number, { slots, whole }: Matching): Legs<Candidate> {
-    const hits = this.#points.words!.search(words!, size, slots)
-    const best = slots === whole ? hits[0] : this.#points.words!.search(words!, 1, whole)[0]
-    const found = hits.map(({ slot, score }) => ({
-      slot,
-      sequence: this.#points.versionOf(slot),
-      distance: Number.NaN,
-      words: score,
-    }))
-    return { found, bestWords: best?.score ?? 0, nearest: 0 }
-  }
-
-  /** Returns the best of both legs, with the figures of both. */
-  #together(
-    { words: wanted, metric }: SearchQuery,
-    run: Run,
-    [near, nearest = near]: readonly Hits[],
-    size: number,
-    own: number,
-    { slots: matching, whole }: Matching,
-  ): Legs<Candidate> {
-    const words = this.#points.words!
-    const { searches } = this.#points
-    if (searches === undefined) return { found: [], bestWords: 0, nearest: 0 }
-    const byWords = words.search(wanted!, size, matching)
-    const bestWords = (matching === whole ? byWords[0] : words.search(wanted!, 1, whole)[0])?.score ?? 0
-    const slots = new Set(byWords.map(({ slot }) => slot))
-    for (const { slot } of near!.length === 0 ? [] : near!.list(0)) slots.add(slot)
-    slots.delete(run.near)
-    const all = Uint32Array.from(slots).sort()
-    const wordScores = words.scores(wanted!, all)
-    const { vector } = run.planned
-    // Measured again, so that a distance is the same whichever leg has found the point.
-    const distanceOf = (slot: number): number => scalarDistance(metric, vector, searches.index.view(slot))
-    let bestNear = 0
-    for (const { slot } of nearest!.length === 0 ? [] : nearest!.list(0)) {
-      if (slot !== run.near && slot !== own)
-        bestNear = Math.max(bestNear, nearness(metric, inUnits(metric, distanceOf(slot))))
-    }
-    const found = Array.from(all, (slot, index) => ({
-      slot,
-      sequence: this.#points.versionOf(slot),
-      distance: distanceOf(slot),
-      words: wordScores[index]!,
-    }))
-    return { found, bestWords, nearest: bestNear }
+    // Others look at all candidates.
+    const isPlain = query.cursor === undefined && shared === undefined && query.profile !== true
+    const answered = isPlain ? query.limit : Number.POSITIVE_INFINITY
+    const wanted = { size: legSizeOf(query), answered, own: -1, isLast, signal }
+    return await this.#legs.find(query, wanted, rank)
   }
 
   /** Reads the details of hits; undefined if one of them has changed since a position of the journal. */
@@ -473,10 +309,6 @@ export async function statisticsOf(
     wanted = wanted.filter(([term]) => known.has(term))
     return { ...counts, wanted, terms: wanted.map(([term]) => known.get(term)!) }
   }
-}
-
-function microsecondsSince(startMs: number): number {
-  return Math.round((performance.now() - startMs) * 1000)
 }
 
 /** What the legs find on a node of a cluster. */
