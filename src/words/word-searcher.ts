@@ -191,11 +191,14 @@ export class WordSearcher {
   /** Takes the hits from the pool. Their keys sort as they shall, the last first. */
   #hits(view: DataView): PartHits {
     const count = view.getUint32(this.#query + QUERY_COUNT, true)
-    const keys = new BigUint64Array(this.#memory.buffer, this.#pool, count).slice().sort().reverse()
-    const halves = new Uint32Array(keys.buffer)
-    return {
-      scores: Uint32Array.from({ length: count }, (_, index) => halves[2 * index + 1]!),
-      documents: Uint32Array.from({ length: count }, (_, index) => ~halves[2 * index]!),
+    const halves = new Uint32Array(
+      new BigUint64Array(this.#memory.buffer, this.#pool, count).slice().sort().buffer,
+    )
+    const [scores, documents] = [new Uint32Array(count), new Uint32Array(count)]
+    for (let index = 0, at = 2 * count - 2; index < count; index += 1, at -= 2) {
+      scores[index] = halves[at + 1]!
+      documents[index] = ~halves[at]!
     }
+    return { scores, documents }
   }
 }
