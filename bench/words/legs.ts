@@ -1,0 +1,120 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { jsonNumbers } from '../../src/base/attribute-json.ts'
+import { createHttpClient } from '../../src/client/index.ts'
+import { connectHttp, type Sender } from '../service/load/load-connections.ts'
+import type { WireRequest } from '../service/load/load-plan.ts'
+import { startServer } from '../service/targets/target.ts'
+import { findWordNet, unitRows, wordNetLines } from '../shared/data/wordnet.ts'
+import { median } from '../shared/median.ts'
+import { shown, table } from '../shared/table.ts'
+import { readTexts } from './texts.ts'
+
+const kinds = ['words', 'vector', 'hybrid'] as const
+type Kind = (typeof kinds)[number]
+
+/**
+ * Compares hybrid searches with searches by each of their legs, through HTTP: a service has the glosses of WordNet with
+ * their vectors, and each query is a gloss that it does not have, with its vector. Short blocks of the three kinds take
+ * turns, each first in every third round, so that all see the same moments of a busy machine.
+ *
+ * @param folder of the whole WordNet set
+ */
+export async function compareLegs(folder: string, rounds: number): Promise<string> {
+  const { base, queries, dimension } = findWordNet(folder)
+  const texts = wordNetLines(folder).map((line) => (JSON.parse(line) as { readonly text: string }).text)
+  await using server = await startServer('vicinal')
+  await fill(server.ports.http, { texts, vectors: rowsOf(unitRows(base), dimension) })
+  const vectors = rowsOf(unitRows(queries), dimension)
+  const asked = readTexts(`${folder}/wordnet-use512.queries.jsonl`).map((text, at) => ({
+    words: text.slice(text.indexOf(': ') + 2),
+    vector: vectors[at]!,
+  }))
+  const requests = kinds.map((kind) => asked.map((each) => requestOf(kind, each)))
+  const rows: string[][] = []
+  for (const clients of clientCounts) {
+    const sender = await connectHttp(server.ports.http, clients)
+    const times = kinds.map((): number[] => [])
+    const ratios: number[] = []
+    for (let round = -warmupRounds; round < rounds; round += 1) {
+      const medians = [0, 0, 0]
+      for (let turn = 0; turn < kinds.length; turn += 1) {
+        const kind = (Math.abs(round) + turn) % kinds.length
+        medians[kind] = await medianOf(sender, requests[kind]!, (round + warmupRounds) * block, clients)
+        if (round >= 0) times[kind]!.push(medians[kind])
+      }
+      if (round >= 0) ratios.push(medians[2]! / Math.max(medians[0]!, medians[1]!))
+    }
+    const figures = [...times.map((each) => median(each)!), median(ratios)!]
+    rows.push([String(clients), ...figures.map((figure) => shown(figure, 2))])
+  }
+  return table(['clients', ...kinds.map((kind) => `${kind}, ms`), 'hybrid to the slower leg'], rows)
+}
+
+interface Filling {
+  readonly texts: readonly string[]
+  readonly vectors: readonly Float32Array[]
+}
+
+/** Stores the points with their words, and waits until they are indexed. */
+async function fill(port: number, { texts, vectors }: Filling): Promise<void> {
+  const baseUrl = `http://127.0.0.1:${port}`
+  const client = createHttpClient({ baseUrl })
+  const settings = { method: 'PUT', headers: { 'content-type': 'application/json' } }
+  const body = '{"words":{"language":"english","paths":{"content":1}}}'
+  await fetch(`${baseUrl}/collections/default`, { ...settings, body })
+  for (let from = 0; from < texts.length; from += batchSize) {
+    const points = texts.slice(from, from + batchSize).map((content, at) => ({
+      vector: vectors[from + at]!,
+      payload: { contentType: 'Text' as const, content },
+    }))
+    await client.insertBatch(points)
+  }
+  await client.search({ vector: vectors[0]!, metric: 'Cosine', limit: 10 })
+  for (;;) {
+    const { waiting, isSettling } = await client.stats()
+    if (waiting === 0 && !isSettling) break
+    await sleep(500)
+  }
+  await client.close()
+}
+
+function requestOf(kind: Kind, { words, vector }: { words: string; vector: Float32Array }): WireRequest {
+  const byWords = `"words":${JSON.stringify(words)}`
+  const byVector = `"vector":${jsonNumbers(vector)},"similarity":"Cosine"`
+  const fields = kind === 'words' ? [byWords] : kind === 'vector' ? [byVector] : [byVector, byWords]
+  return { path: '/points/search', body: Buffer.from(`{${fields.join(',')},"limit":10}`) }
+}
+
+/** Returns the median time of some requests in milliseconds. */
+async function medianOf(
+  sender: Sender,
+  requests: readonly WireRequest[],
+  from: number,
+  clients: number,
+): Promise<number> {
+  const times: number[] = []
+  let next = from
+  const end = from + block * clients
+  const work = async (): Promise<void> => {
+    while (next < end) {
+      const request = requests[next++ % requests.length]!
+      const startMs = performance.now()
+      if ((await sender.send(request)) !== 'answered') throw new Error('a search was refused')
+      times.push(performance.now() - startMs)
+    }
+  }
+  await Promise.all(Array.from({ length: clients }, work))
+  return median(times)!
+}
+
+function rowsOf(rows: Float32Array, dimension: number): Float32Array[] {
+  return Array.from({ length: rows.length / dimension }, (_, row) =>
+    rows.subarray(row * dimension, (row + 1) * dimension),
+  )
+}
+
+const clientCounts = [1, 4]
+const batchSize = 1000
+/** Short, so that all kinds see the same moments. */
+const block = 20
+const warmupRounds = 10
