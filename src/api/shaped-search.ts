@@ -5,6 +5,7 @@ import type { Filter } from '../base/filter.ts'
 import { onlyIds } from '../base/filter-builder.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
+import { both } from '../base/key-filter.ts'
 import {
   detailBytes,
   type HitDetails,
@@ -380,12 +381,11 @@ class ShapedSearch {
     for (let isDone = isAll; groups.size < limit && !isDone; ) {
       const known = [...groups.values()].map(({ value }) => value)
       const rest: Filter[] = [
-        ...(filter === undefined ? [] : [filter]),
         { kind: 'condition', path, test: { op: 'exists' } },
         { kind: 'not', of: { kind: 'condition', path, test: { op: 'in', values: known } } },
         { kind: 'not', of: onlyIds([...others]) },
       ]
-      const [found] = await this.#findBoosted([{ kind: 'all', of: rest }], this.#room)
+      const [found] = await this.#findBoosted([both({ kind: 'all', of: rest }, filter)], this.#room)
       isDone = found!.length < this.#room
       await add(found!, isDone)
     }
@@ -412,7 +412,7 @@ class ShapedSearch {
       const filters = open.map(({ value }): Filter => {
         const within: Filter = { kind: 'condition', path, test: { op: 'in', values: [value] } }
         const not: Filter = { kind: 'not', of: onlyIds([...others]) }
-        return { kind: 'all', of: [...(filter === undefined ? [] : [filter]), within, not] }
+        return both({ kind: 'all', of: [within, not] }, filter)
       })
       const lists = await this.#findBoosted(filters, count)
       const values = await this.#valuesAt(lists.flat(), path)
@@ -539,7 +539,7 @@ class ShapedSearch {
     const { signal, room } = this.#call
     for (let start = 0; start < ids.length; start += idsPerRead) {
       const some = onlyIds(ids.slice(start, start + idsPerRead))
-      const wanted: Filter = filter === undefined ? some : { kind: 'all', of: [some, filter] }
+      const wanted = both(some, filter)
       let cursor: string | undefined
       do {
         const page = await this.#database.list(

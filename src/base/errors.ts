@@ -68,6 +68,11 @@ export function reasonIn(text: string | null | undefined): Reason | undefined {
   return text !== null && text !== undefined && Object.hasOwn(reasons, text) ? (text as Reason) : undefined
 }
 
+/** The first reason with this status of a transport, for one that names no reason. */
+export function reasonOfStatus(transport: 'grpc' | 'http', status: number): Reason {
+  return (Object.keys(reasons) as Reason[]).find((each) => reasons[each][transport] === status) ?? 'internal'
+}
+
 /** The message to the caller of an internal error. The cause is only logged. */
 export const internalMessage = 'internal error: the server log has the details'
 

@@ -1,4 +1,4 @@
-import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { cancellation, DatabaseError, type Reason } from '../base/errors.ts'
 import {
   type Consistency,
   consistencies,
@@ -217,12 +217,6 @@ export const passingReasons: ReadonlySet<Reason> = new Set([
 
 const firstWaitMs = 100
 const waitMaxMs = 10_000
-
-/** The first reason with this status of a transport, for an answer that names no reason. */
-export function reasonOfStatus(transport: 'grpc' | 'http', status: number): Reason {
-  const found = Object.entries(reasons).find(([, each]) => each[transport] === status)
-  return (found?.[0] ?? 'internal') as Reason
-}
 
 /** A failed call: the service refused it, or did not answer. */
 export class ServiceError extends DatabaseError {

@@ -7,7 +7,7 @@ import {
   Metadata,
   status,
 } from '@grpc/grpc-js'
-import { DatabaseError, invalid, reasonHeader, reasonIn } from '../base/errors.ts'
+import { DatabaseError, invalid, reasonHeader, reasonIn, reasonOfStatus } from '../base/errors.ts'
 import { positionHeader } from '../base/request-headers.ts'
 import { VectorDB } from '../messages/generated/vectordb_pb.js'
 import { Encoded } from '../messages/reader.ts'
@@ -23,7 +23,6 @@ import {
   makeCall,
   Nodes,
   noAnswerInTime,
-  reasonOfStatus,
   ServiceError,
   Session,
   tlsFault,

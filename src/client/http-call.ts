@@ -1,5 +1,5 @@
 import { jsonNumbers } from '../base/attribute-json.ts'
-import { cancellation, DatabaseError, reasonHeader, reasonIn } from '../base/errors.ts'
+import { cancellation, DatabaseError, reasonHeader, reasonIn, reasonOfStatus } from '../base/errors.ts'
 import { positionHeader } from '../base/request-headers.ts'
 import {
   addressesIn,
@@ -9,7 +9,6 @@ import {
   makeCall,
   Nodes,
   noAnswerInTime,
-  reasonOfStatus,
   ServiceError,
   Session,
   tlsFault,

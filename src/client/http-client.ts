@@ -1,8 +1,9 @@
 import { DateTime } from '../base/attributes.ts'
+import { reasonOfStatus } from '../base/errors.ts'
 import type { Profile } from '../base/point.ts'
 import type { AuditPage, CreatedKey, KeyInfo } from './access.ts'
 import { type AccessCalls, accessOver } from './access-calls.ts'
-import { type CallDetails, reasonOfStatus, repeatable, tooLarge } from './calls.ts'
+import { type CallDetails, repeatable, tooLarge } from './calls.ts'
 import type {
   Aliases,
   CollectionInfo,

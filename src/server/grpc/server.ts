@@ -23,14 +23,7 @@ import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { ApiKey, Keyring, RefusedKeys } from '../../base/api-key.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
 import { defaultCollection } from '../../base/collection.ts'
-import {
-  DatabaseError,
-  type Reason,
-  reasonHeader,
-  reasonIn,
-  reasons,
-  toDatabaseError,
-} from '../../base/errors.ts'
+import { DatabaseError, reasonHeader, reasonIn, reasonOfStatus, toDatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
@@ -363,7 +356,7 @@ function auditRefusal(
 ): void {
   if (audit === undefined) return
   const operation = operationAt(path)
-  const error = reasonIn(metadata?.get(reasonHeader)[0]?.toString()) ?? reasonOfCode(code)
+  const error = reasonIn(metadata?.get(reasonHeader)[0]?.toString()) ?? reasonOfStatus('grpc', code)
   if (operation === undefined && error !== 'unauthenticated') return
   const role = operation === undefined ? 'read' : operations[operation].role
   const isOfPoints = operation !== undefined && operations[operation].concerns === 'points'
@@ -376,11 +369,6 @@ function auditRefusal(
     transport: 'grpc',
     role,
   })
-}
-
-/** The first reason with this code, for a status that names none. */
-function reasonOfCode(code: number): Reason {
-  return (Object.keys(reasons) as Reason[]).find((each) => reasons[each].grpc === code) ?? 'internal'
 }
 
 /** The address in what grpc-js says of a caller, like `[::1]:50010`. */
