@@ -136,17 +136,17 @@ async function askWithFilter(client: VectorClient): Promise<void> {
   }
 }
 
-/** Searches for a name by its word, and with it by meaning for what has another name. */
+/** Searches for a name by its word, and with it by meaning for what no word of the query names. */
 async function askWithWords(client: VectorClient): Promise<void> {
   const words = 'Samoyed'
   const { hits } = await client.searchHits({
-    vector: vectorOf('spanish-pointer'),
+    vector: vectorOf('dog'),
     metric: 'Cosine',
     words,
     limit: 4,
     include: { scores: true, payload: true },
   })
-  say(`\nBest for the word ${words} and for the meaning of a gloss about pointers, half each:`)
+  say(`\nBest for the word ${words}, and for the meaning of dog, half each:`)
   for (const { score, payload } of hits) say(`    - ${score!.toFixed(3)}  ${shortened(payload!.content!)}`)
 }
 

