@@ -116,12 +116,17 @@ describe('the console of a collection with words', { skip: missingChromium }, ()
     console = await startConsole()
     const all = glosses(200)
     ids = await storeGlosses(console.service, all)
-    const declared = await fetch(`${console.service.httpUrl}/collections/default`, {
-      method: 'PUT',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ words: { paths: { content: 1 } } }),
-    })
-    assert.equal(declared.status, 200)
+    const page = await console.open('#/collections')
+    await page.getByRole('button', { name: 'Words', exact: true }).click()
+    await page.getByLabel('Paths').fill('content=x')
+    await page.getByRole('button', { name: 'Declare words' }).click()
+    await page.getByText('The weight of content must be a number above 0, not x.').waitFor()
+    await page.getByLabel('Paths').fill('content=2')
+    await clickAndHear(
+      page.getByRole('button', { name: 'Declare words' }),
+      'default can be searched by words.',
+    )
+    await page.close()
   })
   after(() => console[Symbol.asyncDispose]())
 

@@ -12,6 +12,7 @@ import { collectionName, hrefOf, navigate } from '../state/route.ts'
 type Open =
   | { readonly kind: 'create' }
   | { readonly kind: 'alias'; readonly of: CollectionInfo }
+  | { readonly kind: 'words'; readonly of: CollectionInfo }
   | { readonly kind: 'remove-alias'; readonly alias: string; readonly of: CollectionInfo }
   | { readonly kind: 'drop'; readonly of: CollectionInfo }
 
@@ -91,6 +92,7 @@ export function Collections(): JSX.Element {
       )}
       {open.value?.kind === 'create' && <CreateDialog onClose={close} />}
       {open.value?.kind === 'alias' && <AliasDialog collection={open.value.of} onClose={close} />}
+      {open.value?.kind === 'words' && <WordsDialog collection={open.value.of} onClose={close} />}
       {open.value?.kind === 'remove-alias' && <RemoveAliasDialog {...open.value} onClose={close} />}
       {open.value?.kind === 'drop' && <DropDialog collection={open.value.of} onClose={close} />}
     </Page>
@@ -147,6 +149,9 @@ function CollectionRow(props: {
         <span class="row-actions">
           <Button kind="quiet" onClick={() => props.onOpen({ kind: 'alias', of: props.collection })}>
             Add alias
+          </Button>
+          <Button kind="quiet" onClick={() => props.onOpen({ kind: 'words', of: props.collection })}>
+            Words
           </Button>
           {name !== 'default' && (
             <Button
@@ -280,6 +285,76 @@ function AliasDialog(props: {
       </Field>
     </FormDialog>
   )
+}
+
+/** Declares the texts that can be searched by words. Parameters that it does not show stay as they are. */
+function WordsDialog(props: {
+  readonly collection: CollectionInfo
+  readonly onClose: () => void
+}): JSX.Element {
+  const { name, words } = props.collection
+  const paths = useSignal(pathsText(words?.paths ?? {}))
+  const language = useSignal(words?.language ?? 'auto')
+  const declare = async (): Promise<void> => {
+    const weights = pathsIn(paths.value)
+    const hasWords = Object.keys(weights).length > 0
+    const declared = hasWords ? { ...words, language: language.value, paths: weights } : null
+    await call('PUT', collectionPath(name), { body: { words: declared } })
+    await loadCollections()
+    report(hasWords ? `${name} can be searched by words.` : `${name} has no words.`)
+  }
+  return (
+    <FormDialog title={`Words of ${name}`} submit="Declare words" onSubmit={declare} onClose={props.onClose}>
+      <Field label="Paths" hint="content, or attributes, with weights: content, title=3. If empty, none.">
+        {({ id, describedBy }) => (
+          <input
+            id={id}
+            class="mono"
+            aria-describedby={describedBy}
+            autocomplete="off"
+            spellcheck={false}
+            value={paths.value}
+            onInput={(event) => {
+              paths.value = event.currentTarget.value
+            }}
+          />
+        )}
+      </Field>
+      <Field label="Language" hint="auto: that of each text; none: no stems; or one like english.">
+        {({ id, describedBy }) => (
+          <input
+            id={id}
+            aria-describedby={describedBy}
+            required
+            autocomplete="off"
+            spellcheck={false}
+            value={language.value}
+            onInput={(event) => {
+              language.value = event.currentTarget.value.trim()
+            }}
+          />
+        )}
+      </Field>
+    </FormDialog>
+  )
+}
+
+function pathsText(paths: Readonly<Record<string, number>>): string {
+  return Object.entries(paths)
+    .map(([path, weight]) => (weight === 1 ? path : `${path}=${weight}`))
+    .join(', ')
+}
+
+/** Reads paths with weights, which are 1 if they are not given. */
+function pathsIn(text: string): Readonly<Record<string, number>> {
+  const parts = text.split(',').filter((part) => part.trim() !== '')
+  const weights = parts.map((part) => {
+    const [, path = '', weight = '1'] = /^(.*?)(?:=([^=]*))?$/.exec(part.trim())!
+    if (!(Number(weight) > 0))
+      throw new Error(`The weight of ${path} must be a number above 0, not ${weight}.`)
+    return [path.trim(), Number(weight)] as const
+  })
+  return Object.fromEntries(weights)
 }
 
 function RemoveAliasDialog(props: {
