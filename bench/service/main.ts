@@ -13,12 +13,15 @@ import { type Options, readOptions, usage } from './options.ts'
 import { reportOf, summaryOf } from './report/report.ts'
 import { verdictsOf } from './report/verdicts.ts'
 import { coresCurve, coresHeadings, coresTitle } from './run/cores.ts'
+import { hybridCurve, hybridHeadings, hybridTitle } from './run/hybrid.ts'
 import { securityCurve, securityHeadings, securityTitle } from './run/security.ts'
 import type { SetResult } from './run/set-result.ts'
 import { SetRun } from './run/set-run.ts'
 
 const fairness =
   'Servers, the index and the load generators share all cores of this machine. The targets take turns, one at a time.'
+
+const draws = { cores: drawCores, security: drawSecurity, hybrid: drawHybrid }
 
 const options = readOptions(process.argv.slice(2))
 if (options === 'help') console.log(usage)
@@ -27,7 +30,7 @@ else await run(options)
 async function run(options: Options): Promise<void> {
   const machine = describeMachine()
   if (options.curve !== undefined) {
-    writeResult(options, machine, await (options.curve === 'cores' ? drawCores : drawSecurity)(options))
+    writeResult(options, machine, await draws[options.curve](options))
     return
   }
   const results: (SetResult & { readonly verdicts: readonly Verdict[] })[] = []
@@ -61,14 +64,32 @@ async function drawCores(options: Options): Promise<object> {
 }
 
 async function drawSecurity({ rows = 20_000, rounds }: Options): Promise<object> {
+  return await draw('security', securityTitle, securityHeadings, (onRow) =>
+    securityCurve({ rows, rounds: 100 * rounds }, onRow),
+  )
+}
+
+async function drawHybrid({ wordnet, rounds }: Options): Promise<object> {
+  return await draw('hybrid', hybridTitle, hybridHeadings, (onRow) =>
+    hybridCurve(wordnet, 30 * rounds, onRow),
+  )
+}
+
+/** Measures the lines of a table, and prints it. */
+async function draw(
+  curve: string,
+  title: string,
+  headings: readonly string[],
+  measure: (onRow: (line: readonly string[]) => void) => Promise<void>,
+): Promise<object> {
   const lines: (readonly string[])[] = []
-  await securityCurve({ rows, rounds: 100 * rounds }, (line) => {
+  await measure((line) => {
     lines.push(line)
     console.error(`  ${line.join('  ')}`)
   })
-  const drawn = table(securityHeadings, lines)
-  console.log(`\n## ${securityTitle}\n\n${drawn}\n`)
-  return { headings: securityHeadings, lines, sections: { 'bench:service --curve security': drawn } }
+  const drawn = table(headings, lines)
+  console.log(`\n## ${title}\n\n${drawn}\n`)
+  return { headings, lines, sections: { [`bench:service --curve ${curve}`]: drawn } }
 }
 
 async function runSet(name: SetName, options: Options): Promise<SetResult> {

@@ -15,6 +15,8 @@ import { type WorkloadName, workloadNames } from './load/workloads.ts'
 export const targetNames = ['index', 'echo', 'vicinal', 'chroma'] as const
 export type TargetName = (typeof targetNames)[number]
 
+const curves = ['cores', 'security', 'hybrid'] as const
+
 export interface Options extends CommonOptions {
   readonly targets: readonly TargetName[]
   readonly transports: readonly Transport[]
@@ -26,7 +28,7 @@ export interface Options extends CommonOptions {
   readonly warmup: number
   /** The ef of Vicinal and the index. Chroma gets the ef at which it reaches the same recall. */
   readonly ef: number
-  readonly curve: 'cores' | 'security' | undefined
+  readonly curve: (typeof curves)[number] | undefined
   /** Of the curve: the values of THREADS, ascending. */
   readonly threads: readonly number[]
   /** Of the curve: the numbers of connections of single searches. */
@@ -53,6 +55,7 @@ export const usage: string = `npm run bench:service -- [options]
     --connections 1,64,256,1024  of single searches; each has one request at a time
     --generators N               processes that generate the load (a quarter of the cores)
   --curve security               instead: processor time of searches with the filter of a key, and with TLS
+  --curve hybrid                 instead: hybrid searches beside those by words and by vector, on wordnet
   --cache FOLDER                 generated data and exact answers (bench/.cache)
   --output FILE                  JSON (bench/results/service-<time>.json)`
 
@@ -77,8 +80,7 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
   })
   if (values.help) return 'help'
   const { quick } = values
-  const curve =
-    values.curve === undefined ? undefined : choices('curve', values.curve, ['cores', 'security'])[0]
+  const curve = values.curve === undefined ? undefined : choices('curve', values.curve, curves)[0]
   const isCurve = curve !== undefined
   const resultName = isCurve ? `service-${curve}` : 'service'
   return {

@@ -9,7 +9,6 @@ import { median } from '../shared/median.ts'
 import { shown, table } from '../shared/table.ts'
 import { type Contender, makeContender } from './contenders.ts'
 import { compareHybrid } from './hybrid.ts'
-import { compareLegs } from './legs.ts'
 import { type Options, readOptions, usage } from './options.ts'
 import { depth, meanNdcg, readJudged } from './relevance.ts'
 import { makeQueries, type QueryKind, queryKinds, readTexts } from './texts.ts'
@@ -28,10 +27,8 @@ if (options === 'help') console.log(usage)
 else await run(options)
 
 async function run(options: Options): Promise<void> {
-  describeMachine()
-  if (options.legs !== undefined) console.log(`\n${await compareLegs(options.legs, options.rounds)}\n`)
-  if (options.texts === undefined && options.judged.length === 0) return
   installPackages(import.meta.dirname, 'Installing the libraries under test')
+  describeMachine()
   if (options.texts !== undefined) console.log(`\n${await compareSpeed(options.texts, options)}\n`)
   if (options.judged.length > 0) console.log(`\n${await compareRelevance(options)}\n`)
   if (options.embeddings === undefined) return

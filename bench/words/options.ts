@@ -8,8 +8,6 @@ export interface Options {
   readonly judged: readonly string[]
   /** An endpoint that embeds texts; undefined leaves out hybrid searches. */
   readonly embeddings: string | undefined
-  /** The folder of the whole WordNet set, whose hybrid searches are compared with their legs. */
-  readonly legs: string | undefined
   readonly contenders: readonly string[]
   /** Python with the package tantivy; undefined leaves tantivy out. */
   readonly python: string | undefined
@@ -22,7 +20,6 @@ export const usage: string = `npm run bench:words -- [options]
   --texts FILE|debian   speed: texts, one {"text": ".."} a line, or the package descriptions that apt-cache knows
   --judged FILE,FILE    relevance: {"docs": {id: text}, "queries": {id: text}, "qrels": {query: {doc: grade}}}
   --embeddings URL      hybrid searches of --judged: http://127.0.0.1:8080/v1/embeddings of examples/embeddings-server
-  --legs FOLDER         hybrid searches of a service beside those by words and by vector, on the whole WordNet set
   --contenders a,b      of ${contenderNames.join(', ')}
   --python PATH         a Python with the package tantivy (python3 -m venv v && v/bin/pip install tantivy)
   --queries 1000        queries of each kind
@@ -36,7 +33,6 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
       texts: { type: 'string' },
       judged: { type: 'string' },
       embeddings: { type: 'string' },
-      legs: { type: 'string' },
       contenders: { type: 'string', default: contenderNames.join(',') },
       python: { type: 'string' },
       queries: { type: 'string', default: '1000' },
@@ -44,12 +40,10 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
       help: { type: 'boolean', default: false },
     },
   })
-  const { texts, judged, legs } = values
-  if (values.help || [texts, judged, legs].every((each) => each === undefined)) return 'help'
+  if (values.help || (values.texts === undefined && values.judged === undefined)) return 'help'
   return {
-    texts,
-    judged: judged?.split(',') ?? [],
-    legs,
+    texts: values.texts,
+    judged: values.judged?.split(',') ?? [],
     embeddings: values.embeddings,
     contenders: values.contenders
       .split(',')

@@ -41,6 +41,12 @@ export function wordNetLines(path: string | undefined): string[] {
   return readLines(basePath.replace(/base\.[^./]*$/, 'texts.jsonl'))
 }
 
+/** The texts of the query rows, as `wordNetLines`. */
+export function wordNetQueryLines(path: string | undefined): string[] {
+  if (path === undefined) return readLines(join(demoData, 'wordnet-glosses.jsonl')).filter(isQuery)
+  return readLines(basePathOf(path).replace(/base\.[^./]*$/, 'queries.jsonl'))
+}
+
 /** Float32 rows of unit length. */
 export function unitRows(bytes: Int8Array): Float32Array {
   const rows = new Float32Array(bytes.length)
@@ -59,14 +65,18 @@ function fromDemo(): WordNet {
     all.subarray(row * dimension, (row + 1) * dimension),
   )
   const base = concatenate(baseOf(rows))
-  const queries = concatenate(rows.filter((_, row) => row % 10 === 0))
+  const queries = concatenate(rows.filter(isQuery))
   const description = `the demo's ${base.length / dimension} WordNet glosses x ${dimension}: too few to judge speed, name the whole set with --wordnet`
   return { description, dimension, base, queries }
 }
 
 /** The rows of the demo that do not become queries. */
 function baseOf<Row>(rows: readonly Row[]): Row[] {
-  return rows.filter((_, row) => row % 10 !== 0)
+  return rows.filter((each, row) => !isQuery(each, row))
+}
+
+function isQuery(_: unknown, row: number): boolean {
+  return row % 10 === 0
 }
 
 function concatenate(rows: readonly Int8Array[]): Int8Array {

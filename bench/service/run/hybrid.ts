@@ -1,36 +1,48 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { jsonNumbers } from '../../src/base/attribute-json.ts'
-import { createHttpClient } from '../../src/client/index.ts'
-import { connectHttp, type Sender } from '../service/load/load-connections.ts'
-import type { WireRequest } from '../service/load/load-plan.ts'
-import { startServer } from '../service/targets/target.ts'
-import { findWordNet, unitRows, wordNetLines } from '../shared/data/wordnet.ts'
-import { median } from '../shared/median.ts'
-import { shown, table } from '../shared/table.ts'
-import { readTexts } from './texts.ts'
+import { jsonNumbers } from '../../../src/base/attribute-json.ts'
+import { createHttpClient } from '../../../src/client/index.ts'
+import { findWordNet, unitRows, wordNetLines, wordNetQueryLines } from '../../shared/data/wordnet.ts'
+import { median } from '../../shared/median.ts'
+import { shown } from '../../shared/table.ts'
+import { connectHttp, type Sender } from '../load/load-connections.ts'
+import type { WireRequest } from '../load/load-plan.ts'
+import { startServer } from '../targets/target.ts'
 
 const kinds = ['words', 'vector', 'hybrid'] as const
 type Kind = (typeof kinds)[number]
 
+export const hybridTitle = 'Hybrid searches beside their legs'
+
+export const hybridHeadings: readonly string[] = [
+  'clients',
+  ...kinds.map((kind) => `${kind}, ms`),
+  'hybrid to the slower leg',
+]
+
 /**
  * Compares hybrid searches with searches by each of their legs, through HTTP: a service has the glosses of WordNet with
- * their vectors, and each query is a gloss that it does not have, with its vector. Short blocks of the three kinds take
- * turns, each first in every third round, so that all see the same moments of a busy machine.
+ * their vectors, and each query is the definition of a gloss that it does not have, with its vector. Short blocks of the
+ * three kinds take turns, each first in every third round, so that all see the same moments of a busy machine.
  *
- * @param folder of the whole WordNet set
+ * @param wordnet as in `findWordNet`
  */
-export async function compareLegs(folder: string, rounds: number): Promise<string> {
-  const { base, queries, dimension } = findWordNet(folder)
-  const texts = wordNetLines(folder).map((line) => (JSON.parse(line) as { readonly text: string }).text)
+export async function hybridCurve(
+  wordnet: string | undefined,
+  rounds: number,
+  onRow: (row: readonly string[]) => void,
+): Promise<void> {
+  const { base, queries, dimension } = findWordNet(wordnet)
+  const textsOf = (lines: readonly string[]): readonly string[] =>
+    lines.map((line) => (JSON.parse(line) as { readonly text: string }).text)
+  const texts = textsOf(wordNetLines(wordnet))
   await using server = await startServer('vicinal')
   await fill(server.ports.http, { texts, vectors: rowsOf(unitRows(base), dimension) })
   const vectors = rowsOf(unitRows(queries), dimension)
-  const asked = readTexts(`${folder}/wordnet-use512.queries.jsonl`).map((text, at) => ({
+  const asked = textsOf(wordNetQueryLines(wordnet)).map((text, at) => ({
     words: text.slice(text.indexOf(': ') + 2),
     vector: vectors[at]!,
   }))
   const requests = kinds.map((kind) => asked.map((each) => requestOf(kind, each)))
-  const rows: string[][] = []
   for (const clients of clientCounts) {
     const sender = await connectHttp(server.ports.http, clients)
     const times = kinds.map((): number[] => [])
@@ -45,9 +57,8 @@ export async function compareLegs(folder: string, rounds: number): Promise<strin
       if (round >= 0) ratios.push(medians[2]! / Math.max(medians[0]!, medians[1]!))
     }
     const figures = [...times.map((each) => median(each)!), median(ratios)!]
-    rows.push([String(clients), ...figures.map((figure) => shown(figure, 2))])
+    onRow([String(clients), ...figures.map((figure) => shown(figure, 2))])
   }
-  return table(['clients', ...kinds.map((kind) => `${kind}, ms`), 'hybrid to the slower leg'], rows)
 }
 
 interface Filling {
