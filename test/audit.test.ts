@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
-import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Audit, type AuditRecord } from '../src/api/audit.ts'
 import { createHttpClient } from '../src/client/index.ts'
 import { LineLog } from '../src/storage/files/line-log.ts'
+import { figureOf } from './support/metrics.ts'
 import { assertEnded, run, temporaryDirectory } from './support/process.ts'
+import { RawHttp } from './support/raw-http.ts'
 import { clientOf, fileOfKeys, secretOf, transports } from './support/restricted-keys.ts'
 import { apiKey, startServedBy, type TestService } from './support/service.ts'
+import { noSmallDisk, SmallDisk } from './support/small-disk.ts'
 import { until } from './support/until.ts'
 
 /** The audit: what is in it, how it is read, and what happens to its files. The matrix of rights compares each call. */
@@ -96,6 +99,12 @@ for (const threads of [0, 2]) {
         })
         assert.ok(one.records.some((each) => each.time.getTime() === oldest.time.getTime()))
         assert.deepEqual((await client.audit({ since: new Date(Date.now() + 3_600_000) })).records, [])
+        const since = before.records[3]!.time
+        const newer = await client.audit({ since, until: new Date(before.records[0]!.time.getTime() + 1) })
+        assert.deepEqual(
+          newer.records,
+          before.records.filter(({ time }) => time >= since),
+        )
         assert.deepEqual((await client.audit({ collection: 'none' })).records, [])
         const paged = []
         for (let cursor: string | undefined; ; ) {
@@ -154,6 +163,9 @@ for (const threads of [0, 2]) {
           ['dashboard', false],
         ],
       )
+      const newest = records[0].time
+      const since = ['--key', 'dashboard', '--since', newest, '--json']
+      assert.equal((await run(['audit', ...http, ...since])).stdout, json.stdout.split(/(?<=\n)/)[0])
       const refused = await run(['audit', '--http', service.httpUrl, '--api-key', secretOf('read')])
       assertEnded(refused, 1, /may only read: GET \/audit needs one with the role admin/)
     })
@@ -212,6 +224,54 @@ describe('the lines of a key that is refused', () => {
       for (const { key, allowed, error: why } of records)
         assert.deepEqual([key, allowed, why], ['reader', error === 'overloaded', error])
     }
+  })
+})
+
+describe('an audit on a full disk', () => {
+  it('waits, then loses lines and says so; when there is space again, it says how many are missing', async (context) => {
+    using disk = SmallDisk.mount(8 * 1024 * 1024)
+    if (disk === undefined) return context.skip(noSmallDisk)
+    await using temporary = await temporaryDirectory()
+    const dataDir = join(temporary.path, 'data')
+    const directory = join(dataDir, 'audit')
+    await mkdir(dataDir, { mode: 0o700 })
+    await symlink(disk.path, directory)
+    await using service = await startServedBy(0, { DATA_DIR: dataDir, AUDIT: 'all' })
+    using http = await RawHttp.open(service.service.httpAddress!.port)
+    let calls = 0
+    const call = async (count: number): Promise<void> => {
+      const head = `GET /collections/${'c'.repeat(60)}/points/x HTTP/1.1\r\nhost: localhost\r\n\r\n`
+      http.write(head.repeat(count))
+      for (let each = 0; each < count; each += 1) assert.equal((await http.answer()).status, 404)
+      calls += count
+    }
+    const readiness = async (): Promise<string> => await (await fetch(`${service.httpUrl}/readyz`)).text()
+    await call(1)
+    await until(async () => (await linesOf(directory)).length === 1)
+    disk.fill()
+    // Some lines fit into the last page of the file.
+    while (!/audit/.test(await readiness())) await call(20)
+    const lost = (): Promise<number> => figureOf(service, 'vicinal_audit_lost_lines')
+    while ((await lost()) === 0) await call(200)
+    // A write that waits can end only now, and its lines fit.
+    disk.empty()
+    await until(async () => !/audit/.test(await readiness()))
+    const root = clientOf(service, 'grpc', apiKey)
+    await root.audit({ limit: 1 })
+    const records = (await linesOf(directory)).map((line) => JSON.parse(line) as AuditRecord)
+    const missing = records.filter(({ operation }) => operation === 'Lost')
+    assert.equal(
+      missing.reduce((sum, each) => sum + each.lost!, 0),
+      await lost(),
+    )
+    assert.equal(records.filter(({ operation }) => operation === 'GetPoint').length + (await lost()), calls)
+    // It is part of every answer that reaches back to it.
+    const { records: shown } = await root.audit({ operation: 'DeletePoint', limit: 1000 })
+    assert.deepEqual(
+      shown.map((each) => each.lost),
+      missing.map((each) => each.lost).reverse(),
+    )
+    await root.close()
   })
 })
 
