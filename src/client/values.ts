@@ -258,8 +258,9 @@ export function readFields<Fields>(
   readers: FieldReaders<Fields>,
   path: string,
 ): Fields {
-  const table = Object.entries(readers) as [string, Reader<unknown>][]
-  return Object.fromEntries(table.map(([name, read]) => [name, read(fields[name], path + name)])) as Fields
+  const read: Partial<Fields> = {}
+  for (const name in readers) read[name] = readers[name](fields[name], path + name)
+  return read as Fields
 }
 
 function shownName(name: string): string {
