@@ -46,7 +46,8 @@ const budgets: Readonly<Record<string, number>> = {
   'test/partition-kill.test.ts': 12,
   'test/life-cycle.test.ts': 14,
   'test/repair.test.ts': 14,
-  'test/backup.test.ts': 12,
+  'test/backup.test.ts': 18,
+  'test/moments.test.ts': 14,
   'test/crash/crash.test.ts': 22,
   'test/crash/io-faults.test.ts': 20,
   'test/crash/power-loss.test.ts': 14,
@@ -69,6 +70,7 @@ const budgets: Readonly<Record<string, number>> = {
   'test/cluster-node.test.ts': 12,
   'test/partition-moves.test.ts': 12,
   // Of the product: campaigns of faults, packages that are built and installed, browsers.
+  'test/product/backup-s3.test.ts': 12,
   'test/product/on-serving-threads.test.ts': 105,
   'test/product/cluster-mutants.test.ts': 33,
   'test/cluster/faults.test.ts': 44,

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { Audit, lostLine } from './api/audit.ts'
-import type { ApiContext, CollectionStats } from './api/call.ts'
+import type { ApiContext, CollectionStats, Moment, PointsSnapshot } from './api/call.ts'
 import { SlowRequests } from './api/slow-requests.ts'
 import { RefusedKeys } from './base/api-key.ts'
 import { type BodyBudgets, type BodyMemory, bodyMemory, createBodyBudgets } from './base/budgets.ts'
@@ -38,6 +38,7 @@ import { engineThread, SharedState, servingThreadsOf, type ThreadCounts } from '
 import type { StoreOptions } from './storage/data-store.ts'
 import { damageIn } from './storage/files/data-directory.ts'
 import { LineLog } from './storage/files/line-log.ts'
+import type { DataStore } from './storage/store.ts'
 import type { Ports, Transports } from './transports.ts'
 
 /** A running service. It listens immediately; `ready` resolves when the stored points are loaded. */
@@ -248,7 +249,7 @@ function servedData(
   logger: Logger,
   on: Pick<StoreOptions, 'onCommit' | 'onWritesBlocked' | 'beforeReopen'>,
 ): ServedData {
-  const { dataDir, dimension, maxIdempotencyKeys, maxIdempotencyBytes } = config
+  const { dataDir, dimension, maxIdempotencyKeys, maxIdempotencyBytes, maxChangesBytes } = config
   return new ServedData({
     ...config,
     engine,
@@ -258,6 +259,7 @@ function servedData(
       dataDir,
       maxIdempotencyKeys,
       maxIdempotencyBytes,
+      maxChangesBytes,
       logger,
       ...(dimension === undefined ? {} : { dimension }),
       ...on,
@@ -346,6 +348,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
     clusterControl: cluster,
     keys: parts.keysControl,
     audit,
+    changes: cluster === undefined ? (choice) => keptChanges(collections().store, choice) : undefined,
     slowRequests: new SlowRequests({ ...config, plansOf: (name) => plansIn(context, name) }),
     settings: describedSettings(config, parts.sources),
   }
@@ -353,6 +356,16 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
   const transports = await startOnThreads({ ...parts, context, ports })
   closers.push(() => transports.close(config.shutdownTimeoutMs))
   return transports
+}
+
+/** The journal of changes, as a snapshot is sent. */
+async function keptChanges(
+  store: DataStore,
+  { since, stored }: { readonly since: Moment | undefined; readonly stored: Moment | undefined },
+): Promise<PointsSnapshot> {
+  const placeOf = (moment: Moment | undefined) => moment && { id: moment.databaseId, at: moment.sequence }
+  const { id, to, chunks } = await store.changes({ since: placeOf(since), stored: placeOf(stored) })
+  return { databaseId: id, sequence: to, points: 0, chunks, close() {} }
 }
 
 async function startOnThreads(

@@ -100,6 +100,16 @@ export interface ApiContext {
   readonly slowRequests?: SlowRequests | undefined
   /** Undefined: calls leave no lines. */
   readonly audit?: Audit | undefined
+  /**
+   * Keeps changes of all collections from now on, and reads those since a place in the journal: its id, and the bytes
+   * before. Those that are stored are forgotten. Undefined on a node of a cluster.
+   */
+  readonly changes?:
+    | ((choice: {
+        readonly since: Moment | undefined
+        readonly stored: Moment | undefined
+      }) => Promise<PointsSnapshot>)
+    | undefined
   /** The settings in force, for display. */
   readonly settings?: readonly SettingInfo[] | undefined
   /** Runs an operation on another thread; returns undefined for one that runs on this thread. Absent: all do. */
@@ -131,6 +141,7 @@ export function contextOn(
     keys: given.keys,
     slowRequests: given.slowRequests,
     audit: given.audit,
+    changes: given.changes,
     settings: given.settings,
     elsewhere: given.elsewhere,
   }

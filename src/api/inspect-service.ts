@@ -105,13 +105,33 @@ export async function takeSnapshot(
   input: TakeSnapshotInput,
   { signal }: Call,
 ): Promise<TakenSnapshot> {
-  const since = input.since === undefined ? undefined : momentIn(input.since)
+  const since = momentIn('since', input.since)
   const before = cluster?.position
   const snapshot = await database.snapshot(signal, since)
   return { snapshot, since, position: before === undefined ? undefined : (snapshot.position ?? before) }
 }
 
-function momentIn(text: string): Moment {
+export interface TakeChangesInput {
+  /** `<journal id>-<place>`, from which on changes are needed. */
+  readonly since: string | undefined
+  /** The same, up to which they are stored elsewhere. */
+  readonly stored: string | undefined
+}
+
+/** Keeps the changes of all collections from now on, and reads those since a place. */
+export async function takeChanges(
+  { changes }: ApiContext,
+  { since, stored }: TakeChangesInput,
+): Promise<TakenSnapshot> {
+  if (changes === undefined) {
+    throw new DatabaseError('precondition_failed', 'the nodes of a cluster keep no changes for backups')
+  }
+  const snapshot = await changes({ since: momentIn('since', since), stored: momentIn('stored', stored) })
+  return { snapshot, since: undefined, position: undefined }
+}
+
+function momentIn(name: string, text: string | undefined): Moment | undefined {
+  if (text === undefined) return undefined
   const [, id, digits] = /^(.{36})-(\d{1,16})$/.exec(text) ?? []
   const sequence = Number(digits)
   if (id !== undefined && isUuid(id) && Number.isSafeInteger(sequence)) {
@@ -119,7 +139,7 @@ function momentIn(text: string): Moment {
   }
   throw new DatabaseError(
     'invalid_argument',
-    `since is ${JSON.stringify(text.slice(0, 100))}, not <database id>-<sequence> of an earlier snapshot`,
+    `${name} is ${JSON.stringify(text.slice(0, 100))}, not <database id>-<sequence> of an earlier snapshot`,
   )
 }
 

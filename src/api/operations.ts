@@ -50,8 +50,10 @@ import {
   type SlowRequestsAnswer,
   type Stats,
   setReplicas,
+  type TakeChangesInput,
   type TakenSnapshot,
   type TakeSnapshotInput,
+  takeChanges,
   takeSnapshot,
   undrainNode,
 } from './inspect-service.ts'
@@ -115,6 +117,8 @@ export interface OperationTypes {
   SetAliases: { input: SetAliasesInput; output: ReadonlyMap<string, string> }
   /** The output is sent as a stream. */
   TakeSnapshot: { input: TakeSnapshotInput; output: TakenSnapshot }
+  /** The same. */
+  TakeChanges: { input: TakeChangesInput; output: TakenSnapshot }
   GetStats: { input: undefined; output: Stats }
   ListSlowRequests: { input: undefined; output: SlowRequestsAnswer }
   GetSettings: { input: undefined; output: readonly SettingInfo[] }
@@ -134,11 +138,16 @@ export type OperationName = keyof OperationTypes
 
 /** The operations that only HTTP offers. */
 type HttpOnly =
-  | ('TakeSnapshot' | 'GetStats' | 'ListSlowRequests' | 'GetSettings')
+  | ('TakeSnapshot' | 'TakeChanges' | 'GetStats' | 'ListSlowRequests' | 'GetSettings')
   | ('GetCluster' | 'RemoveNode' | 'DrainNode' | 'UndrainNode' | 'RefetchNode' | 'SetReplicas')
 
 /** The operations of the protobuf service. */
 export type GrpcOperationName = Exclude<OperationName, HttpOnly>
+
+/** Whether the output is sent as a stream. */
+export function isStreamed(name: string): boolean {
+  return name === 'TakeSnapshot' || name === 'TakeChanges'
+}
 
 /** What all transports do with an operation, said once. */
 export interface OperationRow<Name extends OperationName> {
@@ -219,6 +228,7 @@ export const operations: { readonly [Name in OperationName]: OperationRow<Name> 
   DeleteCollection: { run: deleteCollection, role: 'write', within: 'collections', concerns: 'collections' },
   SetAliases: { run: setAliases, role: 'write', within: 'collections', concerns: 'collections' },
   TakeSnapshot: { run: takeSnapshot, role: 'write', within: 'filter', concerns: 'points', admission: 'read' },
+  TakeChanges: { run: takeChanges, role: 'write', concerns: 'service', admission: 'now' },
   GetStats: { run: getStats, role: 'read', within: 'collections', concerns: 'points', admission: 'now' },
   ListSlowRequests: { run: listSlowRequests, role: 'read', concerns: 'service', admission: 'now' },
   GetSettings: { run: getSettings, role: 'read', concerns: 'service', admission: 'now' },

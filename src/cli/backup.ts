@@ -8,13 +8,17 @@ import {
   type BackupManifest,
   Backups,
   BackupWriter,
+  continues,
+  type JournalRange,
   type ObjectStore,
+  recordsIn,
   rehearseBackup,
   restoreBackupTo,
+  restorePoint,
 } from '../service/stored-data.ts'
 import { type Environment, stopSignal } from './arguments.ts'
 import { openPlace } from './object-stores.ts'
-import { collectionsIn, type SourceOptions, snapshotBytes } from './snapshot.ts'
+import { changesBytes, collectionsIn, type SourceOptions, snapshotBytes } from './snapshot.ts'
 
 /** Backups of all collections in a directory or a bucket: `vicinal backup` and `vicinal restore`. */
 
@@ -76,17 +80,42 @@ async function addBackup(
     if (options.follow === undefined) console.error(`${name}: ${points} points, ${bytes} bytes`)
   }
   const isMain = ({ name }: { readonly name: string }): boolean => name === defaultCollection
-  await add((await collectionsIn(options, environment)).find(isMain)!)
+  const main = (await collectionsIn(options, environment)).find(isMain)!
+  const begin = await keepChanges(options, environment)
+  await add(main)
   // The snapshot waited for the log, so this list is as new as the snapshot.
   const infos = await collectionsIn(options, environment)
   for (const info of infos) if (!isMain(info)) await add(info)
   const aliases = new Map(infos.flatMap(({ name, aliases }) => aliases.map((alias) => [alias, name])))
+  const added =
+    begin && (await writer.addChanges(begin, (since) => changesBytes(options, environment, { since })))
+  if (added?.isGap) console.error(gapWarning)
   const { isNew, manifest } = await writer.end(aliases)
+  const stored = added?.end
+  if (stored !== undefined) for await (const _ of changesBytes(options, environment, { stored }));
   if (isNew || options.follow === undefined) {
     console.log(`${summaryOf(manifest)}${isNew ? '' : ': nothing has changed since'}`)
   }
   if (options.keep !== undefined) await prune(store, options.keep)
 }
+
+/** Lets the service keep changes from now on. Returns undefined if it keeps none, as the node of a cluster. */
+async function keepChanges(
+  options: BackupOptions,
+  environment: Environment,
+): Promise<JournalRange | undefined> {
+  try {
+    for await (const record of recordsIn(changesBytes(options, environment, {}))) {
+      if (record.kind === 'place') return record
+    }
+  } catch (error) {
+    console.error(`vicinal: WARNING: changes are not kept: ${(error as Error).message}`)
+  }
+  return undefined
+}
+
+const gapWarning =
+  'vicinal: WARNING: not all changes since the last backup were kept: moments between it and this one cannot be restored. The log of the service may contain the reason; a backup in another place also takes them.'
 
 async function prune(store: ObjectStore, keep: Keep): Promise<void> {
   const isKept = (ageMs: number, place: number): boolean =>
@@ -98,7 +127,14 @@ async function prune(store: ObjectStore, keep: Keep): Promise<void> {
 /** Prints the backups in a place, the oldest first. */
 export async function listBackups(place: string, environment: Environment): Promise<void> {
   const backups = await Backups.open(openPlace(place, environment))
-  for (const { name } of backups.all) console.log(summaryOf(await backups.manifest(name)))
+  let before: BackupManifest | undefined
+  for (const { name } of backups.all) {
+    const manifest = await backups.manifest(name)
+    const [changes, earlier] = [manifest.changes, before?.changes]
+    const isContinued = changes !== undefined && earlier !== undefined && continues(changes, earlier)
+    console.log(`${summaryOf(manifest)}${isContinued ? `, and every moment since ${before!.time}` : ''}`)
+    before = manifest
+  }
 }
 
 /**
@@ -115,8 +151,7 @@ export async function verifyBackup(
   const backup = backups.at(at)
   const directory = mkdtempSync(join(scratch, 'vicinal-verify-'))
   try {
-    const config = readConfig({}, { dataDir: join(directory, 'data') })
-    const manifest = await rehearseBackup(config, backups, backup)
+    const manifest = await rehearseBackup(directory, backups, backup)
     console.log(`${summaryOf(manifest)}: restored, and every value is the same`)
   } finally {
     rmSync(directory, { recursive: true, force: true })
@@ -124,7 +159,7 @@ export async function verifyBackup(
 }
 
 /**
- * Restores the newest backup, or the newest one up to a time, to a data directory.
+ * Restores the newest moment, or the one of a time, to a data directory.
  *
  * @throws DatabaseError if the directory is not empty or the backup is damaged; then nothing is restored
  */
@@ -135,8 +170,10 @@ export async function restore(
 ): Promise<void> {
   const backups = await Backups.open(openPlace(place, environment))
   const config = readConfig({}, { dataDir })
-  const manifest = await restoreBackupTo(config, backups, backups.at(at))
-  console.log(`${summaryOf(manifest)}: restored to ${config.dataDir}`)
+  const point = await restorePoint(backups, at)
+  const manifest = await restoreBackupTo(config, backups, point)
+  const more = point.changes.length > 1 ? ` and the changes up to ${new Date(at!).toISOString()}` : ''
+  console.log(`${summaryOf(manifest)}${more}: restored to ${config.dataDir}`)
 }
 
 function summaryOf({ time, parent, bytes, collections, aliases }: BackupManifest): string {

@@ -428,15 +428,23 @@ function addBackup(program: Command, environment: Environment): void {
     .addHelpText('after', backupBelow)
   backup
     .command('list <place>')
-    .description('print the backups, the oldest first')
+    .description('print the backups, the oldest first, and which moments in between can be restored')
     .action(async (place: string) => (await import('./backup.ts')).listBackups(place, environment))
-  addTimeOption(backup.command('verify <place>'))
-    .description('restore a backup to a scratch directory, and compare every value with the backup')
+  addTimeOption(
+    backup.command('verify <place>'),
+    'the newest backup up to this time, like 2026-11-27T03:15:00Z',
+  )
+    .description(
+      'restore a backup to a scratch directory, also from the one before and the changes since then, and compare every value',
+    )
     .option('--scratch <directory>', "where to make it (default: the system's directory for temporary files)")
     .action(async (place: string, options: BackupChoice & { readonly scratch?: string }) =>
       (await import('./backup.ts')).verifyBackup(place, options, environment),
     )
-  addTimeOption(program.command('restore <place>'))
+  addTimeOption(
+    program.command('restore <place>'),
+    'the moment, like 2026-11-27T03:15:00Z: any since the oldest backup; in a cluster, the newest backup up to then',
+  )
     .summary('create a data directory from a backup')
     .description('create a data directory from a backup; it must be new or empty')
     .addOption(optionOf(settings.dataDir).makeOptionMandatory())
@@ -445,8 +453,8 @@ function addBackup(program: Command, environment: Environment): void {
     )
 }
 
-function addTimeOption(command: Command): Command {
-  return command.option('--at <time>', 'the newest backup up to this time, like 2026-11-27T03:15:00Z', timeOf)
+function addTimeOption(command: Command, what: string): Command {
+  return command.option('--at <time>', what, timeOf)
 }
 
 function addSnapshot(program: Command, environment: Environment): void {

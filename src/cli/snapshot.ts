@@ -7,6 +7,9 @@ import type { Words } from '../client/client.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { type Config, readConfig } from '../config.ts'
 import {
+  type ChangesChoice,
+  changesOfData,
+  type JournalPlace,
   type Moment,
   restoreData,
   type SnapshotHeader,
@@ -134,6 +137,23 @@ export function snapshotBytes(
     : snapshotOfData(stored, collection, since)
 }
 
+/** Reads the changes that the source keeps; none if it keeps none. Keeps them from then on. */
+export async function* changesBytes(
+  options: SourceOptions,
+  environment: Environment,
+  choice: ChangesChoice,
+): AsyncGenerator<Uint8Array> {
+  const stored = storedConfig(options, environment)
+  if (stored !== undefined) return yield* changesOfData(stored, choice)
+  const textOf = ({ id, at }: JournalPlace): string => `${id}-${at}`
+  const places = Object.entries(choice).map(([name, place]) => [name, textOf(place as JournalPlace)])
+  const service = httpService(options, environment)
+  const response = await fetchFrom(service, `/changes?${new URLSearchParams(places)}`, 'POST', {})
+  // The node of a cluster, or an earlier program.
+  if (response.status === 412 || response.status === 404) return
+  yield* streamOf(response, service.baseUrl, 'the changes')
+}
+
 /** Lists the collections of the source, with their aliases. */
 export async function collectionsIn(
   options: SourceOptions,
@@ -187,18 +207,21 @@ async function* downloaded(
   since: Moment | undefined,
 ): AsyncGenerator<Uint8Array> {
   const service = httpService(options, environment)
-  const url = service.baseUrl
   const collection = collectionOf(options, environment)
   const path = collection === undefined ? '/snapshots' : `/collections/${collection}/snapshots`
   const consistency = options.isLatest ? { [consistencyHeader]: 'latest' } : {}
   const query = since === undefined ? '' : `?since=${since.databaseId}-${since.sequence}`
   const response = await fetchFrom(service, path + query, 'POST', consistency)
+  yield* streamOf(response, service.baseUrl, 'the snapshot')
+}
+
+async function* streamOf(response: Response, url: string, what: string): AsyncGenerator<Uint8Array> {
   if (!response.ok) {
     throw new Error(`${url} answered ${response.status}: ${refusalOf(response, await response.text())}`)
   }
   try {
     yield* response.body!
   } catch (cause) {
-    throw new Error(`${url} aborted the snapshot: its log may contain the reason`, { cause })
+    throw new Error(`${url} aborted ${what}: its log may contain the reason`, { cause })
   }
 }

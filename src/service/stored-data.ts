@@ -1,26 +1,44 @@
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { type CollectionSettings, defaultCollection, type WordSettings } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
 import { hashPoint } from '../base/point-hash.ts'
 import { type DirectoryDiagnosis, examineDirectory } from '../collections/doctor.ts'
-import type { Config } from '../config.ts'
+import { type Config, readConfig } from '../config.ts'
 import { mainNumber } from '../storage/catalog.ts'
 import { DirectorySurvey, repair } from '../storage/check/survey.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import { checkReplaced, databasePath, indexDirectory, refuseFormer } from '../storage/files/data-directory.ts'
-import { type Backup, type BackupManifest, type Backups, restoreBackup } from '../storage/snapshot/backup.ts'
+import type { Backup, BackupManifest, Backups } from '../storage/snapshot/backup.ts'
+import {
+  continues,
+  type RestorePoint,
+  restoreBackup,
+  restorePoint,
+} from '../storage/snapshot/backup-restore.ts'
 import type { SnapshotHeader } from '../storage/snapshot/snapshot-format.ts'
 import { type SnapshotPoint, SnapshotReader } from '../storage/snapshot/snapshot-reader.ts'
 import { restoreSnapshot } from '../storage/snapshot/snapshot-restore.ts'
-import type { DataStore, Moment } from '../storage/store.ts'
+import type { ChangesChoice, DataStore, JournalPlace, JournalRange, Moment } from '../storage/store.ts'
 
 /** Operations on a data directory that no service uses. */
 
 export { writeWholeFile } from '../base/files.ts'
+export { recordsIn } from '../storage/changes/change-format.ts'
 export { type BackupManifest, Backups, BackupWriter, type ObjectStore } from '../storage/snapshot/backup.ts'
-export { type Moment, type SnapshotHeader, SnapshotReader }
+export { continues, restorePoint } from '../storage/snapshot/backup-restore.ts'
+export {
+  type ChangesChoice,
+  type JournalPlace,
+  type JournalRange,
+  type Moment,
+  type SnapshotHeader,
+  SnapshotReader,
+}
 
 /**
  * Checks everything that is stored, without serving it.
@@ -109,6 +127,13 @@ export async function* snapshotOfData(
   }
 }
 
+/** Yields the changes that a data directory keeps, which no service uses. @throws like `snapshotOfData` */
+export async function* changesOfData(config: Config, choice: ChangesChoice): AsyncGenerator<Buffer> {
+  await using data = await openStored(config)
+  if (data.store.main.applied !== undefined) return
+  yield* (await data.store.changes(choice)).chunks()
+}
+
 async function openStored(config: Config): Promise<AsyncDisposable & { readonly store: DataStore }> {
   const { dataDir } = config
   checkReplaced(dataDir)
@@ -139,42 +164,73 @@ export async function restoreData(
 export async function restoreBackupTo(
   { dataDir }: Config,
   backups: Backups,
-  backup: Backup,
+  point: RestorePoint,
 ): Promise<BackupManifest> {
-  return await restoreBackup(backups, backup, dataDir, createLogger({ level: 'silent' }))
+  return await restoreBackup(backups, point, dataDir, createLogger({ level: 'silent' }))
 }
 
 /**
- * Restores a backup, reads everything back, and compares it with what the backup has.
+ * Restores a backup, reads everything back, and compares it with what the backup has. Restores its moment also from the
+ * backup before and the changes since then, if there are any: both must be the same.
  *
- * @param config of a data directory that does not exist yet; the caller removes it
+ * @param place of data directories that do not exist yet; the caller removes them
  * @throws DatabaseError that names the damage
  */
 export async function rehearseBackup(
-  config: Config,
+  place: string,
   backups: Backups,
   backup: Backup,
 ): Promise<BackupManifest> {
   const sums = new Map<string, PointSum>()
-  const manifest = await restoreBackup(
-    backups,
-    backup,
-    config.dataDir,
-    createLogger({ level: 'silent' }),
-    (name, point) => {
-      if (!sums.has(name)) sums.set(name, new PointSum())
-      sums.get(name)!.add(point)
-    },
-  )
+  const rehearse = async (
+    point: RestorePoint,
+    onPoint?: (name: string, point: SnapshotPoint) => void,
+  ): Promise<Contents> => {
+    const dataDir = join(place, 'data')
+    await restoreBackup(backups, point, dataDir, createLogger({ level: 'silent' }), onPoint)
+    const contents = await contentsOf(readConfig({}, { dataDir }))
+    await rm(dataDir, { recursive: true })
+    return contents
+  }
+  let contents = await rehearse({ backup, untilMs: backup.timeMs, changes: [] }, (name, point) => {
+    if (!sums.has(name)) sums.set(name, new PointSum())
+    sums.get(name)!.add(point)
+  })
+  const manifest = await backups.manifest(backup.name)
   for (const { name } of manifest.collections) {
-    const read = new PointSum()
-    const reader = await SnapshotReader.open(snapshotOfData(config, name))
-    for await (const point of reader.points()) read.add(point)
-    if (read.text !== (sums.get(name) ?? new PointSum()).text) {
+    if (contents.get(name)?.sum !== (sums.get(name) ?? new PointSum()).text) {
       throw new DatabaseError('internal', `the restored points of ${name} are not those of the backup`)
     }
   }
+  const { changes } = manifest
+  if (changes === undefined) return manifest
+  // Something has changed during the backup.
+  if (changes.begin < changes.to)
+    contents = await rehearse(await restorePoint(backups, backup.timeMs, backup))
+  const before = backups.all[backups.all.indexOf(backup) - 1]
+  const earlier = before && (await backups.manifest(before.name)).changes
+  if (earlier === undefined || !continues(changes, earlier)) return manifest
+  const replayed = await rehearse(await restorePoint(backups, backup.timeMs, before))
+  if (!isDeepStrictEqual(replayed, contents)) {
+    const what = `the backup of ${new Date(before!.timeMs).toISOString()} and the changes since then do not lead to it`
+    throw new DatabaseError('internal', what)
+  }
   return manifest
+}
+
+/** What a data directory has, by the name of the collection. */
+type Contents = ReadonlyMap<string, Omit<StoredCollection, 'hnsw'> & { readonly sum: string }>
+
+async function contentsOf(config: Config): Promise<Contents> {
+  const contents = new Map<string, Omit<StoredCollection, 'hnsw'> & { readonly sum: string }>()
+  // A service lists the settings of a graph as they are in force, the changes have them as they were given.
+  for (const { hnsw: _, ...collection } of await storedCollections(config)) {
+    const sum = new PointSum()
+    const reader = await SnapshotReader.open(snapshotOfData(config, collection.name))
+    for await (const point of reader.points()) sum.add(point)
+    contents.set(collection.name, { ...collection, aliases: collection.aliases.toSorted(), sum: sum.text })
+  }
+  return contents
 }
 
 /** A digest of all values of some points, in any order. */

@@ -1,7 +1,7 @@
 import type { ApiContext, Call, Database, PointsSnapshot } from '../api/call.ts'
 import { collectionNameOf } from '../api/call.ts'
 import type { TakenSnapshot } from '../api/inspect-service.ts'
-import { type OperationName, type OperationRow, operations } from '../api/operations.ts'
+import { isStreamed, type OperationName, type OperationRow, operations } from '../api/operations.ts'
 import { inCollection } from '../api/run-operation.ts'
 import type { SlowRequest } from '../api/slow-requests.ts'
 import type { MeterSetup } from '../base/quotas.ts'
@@ -111,7 +111,7 @@ export class EngineCalls {
               run(context, input as never, call),
             )
           : await run(this.#context, input as never, call)
-      return name === 'TakeSnapshot' ? this.#openSnapshot(output as TakenSnapshot) : output
+      return isStreamed(name) ? this.#openSnapshot(output as TakenSnapshot) : output
     } finally {
       if (concerns === 'collections') this.#state.noteCatalog()
     }

@@ -1,6 +1,6 @@
 import { Audit } from '../api/audit.ts'
 import type { ApiContext, Call, Collections, Database, Lease } from '../api/call.ts'
-import type { OperationName } from '../api/operations.ts'
+import { isStreamed, type OperationName } from '../api/operations.ts'
 import { type SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Point, SearchResults } from '../base/point.ts'
@@ -103,7 +103,7 @@ async function run(
   const output = await line.ask('operation', name, input, {
     ...{ fields, key, collection, version, signal },
   })
-  return name === 'TakeSnapshot' ? { snapshot: remoteSnapshot(line, output as RemoteSnapshot) } : output
+  return isStreamed(name) ? { snapshot: remoteSnapshot(line, output as RemoteSnapshot) } : output
 }
 
 function remoteSnapshot(line: Line, { number, ...figures }: RemoteSnapshot): object {

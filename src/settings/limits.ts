@@ -14,6 +14,8 @@ export interface Limits {
   readonly maxIdempotencyKeys: number
   /** Disk space that the idempotency keys of a collection may take together. */
   readonly maxIdempotencyBytes: number
+  /** Disk space for the changes since the last backup, which it stores; when it is full, they are no longer kept. */
+  readonly maxChangesBytes: number
   /** Searches, lists, counts, facets and changes by filter that take at least this long are kept for an hour. */
   readonly slowQueryMs: number
   /** How many of the slowest requests are kept for each collection; 0 keeps none. */
@@ -56,6 +58,7 @@ export const limits: Limits = Object.freeze({
   maxOpenCollections: 256,
   maxIdempotencyKeys: 1_000_000,
   maxIdempotencyBytes: 512 * mebibyte,
+  maxChangesBytes: 1024 * mebibyte,
   slowQueryMs: 100,
   slowQueriesKept: 50,
   hnswM: 16,

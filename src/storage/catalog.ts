@@ -170,6 +170,7 @@ export function firstCatalog(): readonly CatalogEntry[] {
  *
  *   catalog    0, 2^32 - 1   ->  format version u32 | number of the next collection u32 | crc of all before
  *              0, number     ->  the JSON of a `CatalogRecord` | crc of key and all before
+ *              1, 0          ->  the place after the last commit in the journal of changes: see change-journal.ts
  *   payloads, live, meta
  *              number, key   ->  see key-layout.ts
  *
@@ -218,7 +219,7 @@ function readHead(table: Table, path: string): number {
 const headBytes = 12
 
 /** A collection's record in the catalog. */
-interface CatalogRecord extends Omit<CollectionRecord, 'number'> {
+export interface CatalogRecord extends Omit<CollectionRecord, 'number'> {
   readonly aliases: readonly string[]
   /** Whether the collection is dropped and its data are being removed. */
   readonly isDropped: boolean
@@ -233,6 +234,11 @@ function entryOf(
   const checksum = Buffer.alloc(4)
   checksum.writeUInt32LE(checksumUnder(number, text))
   return { table: 'catalog', key: number, value: Buffer.concat([text, checksum]) }
+}
+
+/** The JSON of a `CatalogRecord` in an entry; undefined if it has none. */
+export function recordTextIn({ table, key, value }: EntryChange): Uint8Array | undefined {
+  return table === 'catalog' && key !== headKey ? value?.subarray(0, -4) : undefined
 }
 
 /** Returns undefined if the record does not match its checksum. */

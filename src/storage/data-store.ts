@@ -8,6 +8,7 @@ import type { Quotas } from '../base/quotas.ts'
 import { idempotencyKeyLifeMs } from '../base/request-headers.ts'
 import { Turn } from '../base/turns.ts'
 import { Catalog, type CatalogChange, clearLeftovers, mainNumber, removeDirectory } from './catalog.ts'
+import { journalBytes } from './changes/change-journal.ts'
 import {
   beyondRepair,
   checkWritable,
@@ -27,11 +28,13 @@ import { type Meta, rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import type { RequestBounds } from './keyed-requests.ts'
 import { PointStore } from './point-store.ts'
 import type {
+  ChangesChoice,
   CollectionFiles,
   CollectionRecord,
   CollectionSummary,
   DataStore,
   Declared,
+  KeptChanges,
   NewCollection,
   Store,
 } from './store.ts'
@@ -54,6 +57,8 @@ export interface StoreOptions {
   /** The most keyed requests that are kept for each collection. */
   readonly maxIdempotencyKeys?: number
   readonly maxIdempotencyBytes?: number
+  /** The most disk space for changes that no backup has stored. */
+  readonly maxChangesBytes?: number
   readonly logger: Logger
   /** Called with the seconds that each commit took. */
   readonly onCommit?: (seconds: number) => void
@@ -149,6 +154,7 @@ class DirectoryStore implements DataStore {
     this.#writer = new Writer({
       dataDir,
       requestBounds: requestBoundsOf(options),
+      changesBytesMax: options.maxChangesBytes ?? 1024 ** 3,
       logger,
       onBlocked: onWritesBlocked,
       reopen: () => this.#reopen(),
@@ -294,6 +300,12 @@ class DirectoryStore implements DataStore {
     return { dimension, points: pointCount, applied }
   }
 
+  async changes(choice: ChangesChoice): Promise<KeptChanges> {
+    const { range } = await this.#writer.change({ kind: 'changes', ...choice })
+    assert(range !== undefined, 'a writer that keeps changes says where')
+    return { ...range, chunks: () => journalBytes(this.dataDir, range) }
+  }
+
   look(number: number): CollectionFiles {
     const rows = rowFilePath(this.dataDir, number)
     const found = statSync(rows, optional)
@@ -389,7 +401,8 @@ class DirectoryStore implements DataStore {
     const { dataDir } = this
     if (existsSync(collectionDirectory(dataDir, number))) await removeDirectory(dataDir, number)
     while (!this.#isClosing) {
-      if (await this.#writer.change({ kind: 'purge', collection: number })) {
+      const { isLeft } = await this.#writer.change({ kind: 'purge', collection: number })
+      if (!isLeft) {
         this.#catalog.dropped.delete(number)
         return
       }

@@ -342,6 +342,38 @@ export interface CollectionFiles {
   readonly mark: string
 }
 
+/** A place in a journal of changes. A journal that begins anew has another id. */
+export interface JournalPlace {
+  /** A UUID. */
+  readonly id: string
+  readonly at: number
+}
+
+/** Which changes a caller wants, and which it has. */
+export interface ChangesChoice {
+  /** From this place on; absent: only later ones. */
+  readonly since?: JournalPlace | undefined
+  /** Those up to this place are stored elsewhere: they are forgotten. */
+  readonly stored?: JournalPlace | undefined
+}
+
+/** A part of a journal. */
+export interface JournalRange {
+  readonly id: string
+  /** The oldest place that is kept. */
+  readonly start: number
+  readonly from: number
+  readonly to: number
+  /** All records before `to` have at most this time, all later ones a later time. In milliseconds since 1970. */
+  readonly timeMs: number
+}
+
+/** A part of the journal of changes. */
+export interface KeptChanges extends JournalRange {
+  /** Its bytes: see change-format.ts. */
+  chunks(): AsyncGenerator<Buffer>
+}
+
 /** A summary of a collection, as of the last commit. */
 export interface CollectionSummary {
   readonly dimension: number | undefined
@@ -411,6 +443,14 @@ export interface DataStore {
    * @throws DatabaseError that names the damage
    */
   open(number: number): Promise<Store>
+
+  /**
+   * Keeps what is committed from now on in a journal, if that is not done already, and reads a part of it. All earlier
+   * changes of all collections are before the end of that part.
+   *
+   * @throws DatabaseError like `create`
+   */
+  changes(choice: ChangesChoice): Promise<KeptChanges>
 
   /**
    * Returns a summary of a collection, which need not be open.

@@ -3,6 +3,7 @@ import type { RootDatabase } from 'lmdb'
 import { defaultCollection } from '../base/collection.ts'
 import { newId } from '../base/new-ids.ts'
 import { firstCatalog, mainNumber, numbersOnDisk } from './catalog.ts'
+import { journalNumber } from './changes/change-journal.ts'
 import { LmdbCheck, LmdbFault, type TreeReader } from './check/lmdb-check.ts'
 import { beyondRepair, damaged, databasePath, refuseFormer, rowFilePath } from './files/data-directory.ts'
 import {
@@ -31,6 +32,8 @@ import { addSlot, countSlots, damagedBlock, openShared, Table } from './table.ts
 export interface DataTables {
   readonly root: RootDatabase
   readonly catalog: Table
+  /** The place of the journal of changes. */
+  readonly journal: Table
   /** The tables of one collection. */
   of(number: number, name: string): Tables
 }
@@ -135,10 +138,13 @@ export function openTables(dataDir: string): DataTables {
 
 function openAt(path: string, dataDir: string, access: Access = 'write'): DataTables {
   return openEnvironment(path, access, (root) => {
-    const [payloads, live, meta] = ['payloads', 'live', 'meta'].map((name) => openShared(root, name))
+    const [payloads, live, meta, catalog] = ['payloads', 'live', 'meta', 'catalog'].map((name) =>
+      openShared(root, name),
+    )
     return {
       root,
-      catalog: new Table(openShared(root, 'catalog'), 0),
+      catalog: new Table(catalog!, 0),
+      journal: new Table(catalog!, journalNumber),
       of: (number, name) => ({
         root,
         files: {

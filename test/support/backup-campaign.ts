@@ -4,38 +4,46 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createHttpClient, type VectorClient } from '../../src/client/index.ts'
 import { readConfig } from '../../src/config.ts'
-import { snapshotOfData } from '../../src/service/stored-data.ts'
-import { assertEnded, Command, run } from './process.ts'
+import { snapshotOfData, storedCollections } from '../../src/service/stored-data.ts'
+import type { SnapshotPoint } from '../../src/storage/snapshot/snapshot-reader.ts'
+import { assertEnded, Command, run, ServerProcess } from './process.ts'
 import { seededRandom } from './random.ts'
-import { startTestService, type TestService } from './service.ts'
+import { startTestService } from './service.ts'
 import { readSnapshot } from './snapshots.ts'
 
-/** The points of each collection by name. */
-type State = ReadonlyMap<string, ReadonlyMap<string, unknown>>
+/** What is stored, by the name of the collection. */
+type State = ReadonlyMap<string, { readonly declared: unknown; readonly points: Points }>
+type Points = ReadonlyMap<string, SnapshotPoint>
 
 /**
- * A service whose points change at random, and its backups. What each backup must have is noted when it is made.
+ * A service whose points change at random, and its backups. What is stored is noted after changes.
  *
  * @see test/backup.test.ts, test/product/backup-s3.test.ts
  */
 export class BackupCampaign implements AsyncDisposable {
   readonly #seed: number
   readonly #random: () => number
-  readonly #service: TestService
-  readonly #client: VectorClient
+  #service: AsyncDisposable & { readonly httpUrl: string }
+  #client: VectorClient
+  readonly #dataDir: string | undefined
   readonly #place: string
   readonly #environment: Readonly<Record<string, string>>
   /** The ids in each collection. */
   readonly #ids = new Map<string, string[]>([['default', []]])
-  /** What was stored, by the time after the backup. */
-  readonly #moments: { readonly afterMs: number; readonly state: State }[] = []
+  /** What was stored at a time. */
+  readonly #moments: { readonly timeMs: number; readonly state: State }[] = []
+  /** How many of them backups have, and which is the first. */
+  #restorable = 0
+  #first = 0
 
   private constructor(
     seed: number,
-    service: TestService,
+    service: AsyncDisposable & { readonly httpUrl: string },
     place: string,
     environment: Record<string, string>,
+    dataDir?: string,
   ) {
+    this.#dataDir = dataDir
     this.#seed = seed
     this.#random = seededRandom(seed)
     this.#service = service
@@ -53,13 +61,37 @@ export class BackupCampaign implements AsyncDisposable {
     return new BackupCampaign(seed, await startTestService(), place, environment)
   }
 
+  /** With a service in a process of its own, which `restart` can kill. */
+  static async startProcess(seed: number, place: string, dataDir: string): Promise<BackupCampaign> {
+    return new BackupCampaign(seed, await ServerProcess.start(dataDir), place, {}, dataDir)
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#service[Symbol.asyncDispose]()
   }
 
   /** Changes some points and collections. */
   async change(): Promise<void> {
-    for (let count = 1 + this.#below(8); count > 0; count -= 1) await this.#changeOnce()
+    for (let count = 1 + this.#below(8); count > 0; count -= 1) {
+      await this.#changeOnce()
+      if (this.#below(2) === 0) await this.#note()
+      // The next change has a later time.
+      else await delay(2)
+    }
+  }
+
+  /** Kills the service while it stores points, and starts another one over the same data. */
+  async restart(): Promise<void> {
+    const service = this.#service as ServerProcess
+    const points = Array.from({ length: 30 }, () => this.#point())
+    const inserts = points.map((point) => this.#client.insert(point).catch(() => {}))
+    await delay(this.#random() * 20)
+    service.command.kill('SIGKILL')
+    await Promise.all([service.command.ended, ...inserts])
+    this.#service = await ServerProcess.start(this.#dataDir!)
+    this.#client = createHttpClient({ baseUrl: this.#service.httpUrl })
+    const state = await this.#note()
+    this.#ids.set('default', [...state.get('default')!.points.keys()])
   }
 
   async #changeOnce(): Promise<void> {
@@ -68,7 +100,7 @@ export class BackupCampaign implements AsyncDisposable {
     const ids = this.#ids.get(name)!
     const points = this.#client.collection(name)
     const id = ids[this.#below(ids.length)]
-    const kind = this.#below(12)
+    const kind = this.#below(16)
     if (kind === 0 && names.length < 4) {
       const added = `c${this.#below(3)}`
       if (!this.#ids.has(added)) this.#ids.set(added, [])
@@ -87,28 +119,43 @@ export class BackupCampaign implements AsyncDisposable {
       await points.put(id, this.#point())
     } else if (kind === 9) {
       await points.patch(id, { vector: this.#vector() })
+    } else if (kind === 10) {
+      const filter = { number: this.#below(10) }
+      await points.updateMatching({ filter, set: { number: this.#below(10) } })
+    } else if (kind === 11) {
+      // Some of them expire before the end.
+      ids.splice(ids.indexOf(id), 1)
+      await points.patch(id, { expiresAt: new Date(Date.now() + this.#below(3000)) })
+    } else if (kind === 12) {
+      await this.#client.collections.put(name, { quotas: { points: 100_000 + this.#below(10) } })
+    } else if (kind === 13) {
+      await this.#client.collections.put(name, { words: { language: 'english', paths: { content: 1 } } })
     } else {
       await points.patch(id, { set: { number: this.#random() } })
     }
   }
 
   async backUp(): Promise<void> {
-    const state = await this.#state()
-    assertEnded(await run(this.#backup, this.#environment), 0, /^default: /)
-    await this.#note(state)
+    const state = await this.#note()
+    const ended = await run(this.#backup, this.#environment)
+    assertEnded(ended, 0, /^default: /)
+    assert.doesNotMatch(ended.stderr, /WARNING/)
+    this.#noteBackup(ended.stdout, state)
   }
 
   async backUpTwice(): Promise<void> {
-    const state = await this.#state()
+    const state = await this.#note()
     // The second one asks again while the first one reads a snapshot of the same collection.
     const ended = await Promise.all([
       run(this.#backup, this.#environment),
       run(this.#backup, this.#environment),
     ])
     assert.ok(ended.some(({ code }) => code === 0))
-    for (const { code, stderr } of ended)
-      if (code !== 0) assert.match(stderr, /another snapshot is being read/)
-    await this.#note(state)
+    const refusal = /another snapshot is being read|another backup has stored the changes|aborted the changes/
+    for (const { code, stdout, stderr } of ended) {
+      if (code === 0) this.#noteBackup(stdout, state)
+      else assert.match(stderr, refusal)
+    }
   }
 
   /** Kills a backup at a random moment of its work. */
@@ -122,24 +169,22 @@ export class BackupCampaign implements AsyncDisposable {
   /** Restores random moments, and compares them with what was noted. */
   async restoreSome(directory: string, count: number): Promise<void> {
     for (let index = 0; index < count; index += 1) {
-      const at = this.#below(this.#moments.length)
-      const { afterMs, state } = this.#moments[at]!
+      const at = this.#first + this.#below(this.#restorable - this.#first)
+      const { timeMs, state } = this.#moments[at]!
       const dataDir = `${directory}-${index}`
-      const time = new Date(afterMs).toISOString()
-      const restored = await run(
-        ['restore', this.#place, '--data-dir', dataDir, '--at', time],
-        this.#environment,
-      )
-      assertEnded(restored, 0)
+      const time = new Date(timeMs).toISOString()
+      const restore = ['restore', this.#place, '--data-dir', dataDir, '--at', time]
+      assertEnded(await run(restore, this.#environment), 0)
       const config = readConfig({}, { dataDir })
-      for (const [name, points] of state) {
-        const found = await readSnapshot(snapshotOfData(config, name))
-        assert.deepEqual(
-          new Map([...found.points].sort()),
-          points,
-          `seed ${this.#seed}, moment ${at}, ${name}`,
-        )
+      const restored = new Map<string, unknown>()
+      for (const info of await storedCollections(config)) {
+        const { points } = await readSnapshot(snapshotOfData(config, info.name))
+        restored.set(info.name, { declared: declaredOf(info), points: visible(points, timeMs) })
       }
+      const expected = [...state].map(([name, { declared, points }]) => {
+        return [name, { declared, points: visible(points, timeMs) }] as const
+      })
+      assert.deepEqual(restored, new Map(expected), `seed ${this.#seed}, moment ${at} of ${time}`)
       rmSync(dataDir, { recursive: true })
     }
     assertEnded(await run(['backup', 'verify', this.#place], this.#environment), 0)
@@ -175,19 +220,29 @@ export class BackupCampaign implements AsyncDisposable {
     return ['backup', this.#place, '--http', this.#service.httpUrl]
   }
 
-  async #note(state: State): Promise<void> {
-    this.#moments.push({ afterMs: Date.now(), state })
-    // The next backup has a later time.
+  async #note(): Promise<State> {
+    const timeMs = Date.now()
+    const state = await this.#state()
+    this.#moments.push({ timeMs, state })
     await delay(2)
+    return state
+  }
+
+  /** Notes what a backup that is complete must have. */
+  #noteBackup(stdout: string, state: State): void {
+    const timeMs = Date.parse(/^\S+Z(?=:)/m.exec(stdout)![0])
+    if (this.#restorable === 0) this.#first = this.#moments.length
+    this.#moments.push({ timeMs, state })
+    this.#restorable = this.#moments.length
   }
 
   async #state(): Promise<State> {
-    const state = new Map<string, ReadonlyMap<string, unknown>>()
-    for (const name of this.#ids.keys()) {
-      const url = `${this.#service.httpUrl}/collections/${name}/snapshots`
+    const state = new Map<string, { readonly declared: unknown; readonly points: Points }>()
+    for (const info of await this.#client.collections.list()) {
+      const url = `${this.#service.httpUrl}/collections/${info.name}/snapshots`
       const { body } = await fetch(url, { method: 'POST' })
       const { points } = await readSnapshot(body as unknown as AsyncIterable<Uint8Array>)
-      state.set(name, new Map([...points].sort()))
+      state.set(info.name, { declared: declaredOf(info), points })
     }
     return state
   }
@@ -205,4 +260,22 @@ export class BackupCampaign implements AsyncDisposable {
   #below(limit: number): number {
     return Math.floor(this.#random() * limit)
   }
+}
+
+/** What a collection has besides its points. */
+function declaredOf(info: {
+  readonly dimension?: number | undefined
+  readonly quotas?: unknown
+  readonly words?: unknown
+  readonly aliases: readonly string[]
+}): unknown {
+  const { dimension, quotas, words, aliases } = info
+  return { dimension, quotas, hasWords: words !== undefined, aliases: aliases.toSorted() }
+}
+
+/** The points that have not expired at a time. */
+function visible(points: Points, timeMs: number): Points {
+  const isVisible = ({ payload: { expiresAtUs = Number.POSITIVE_INFINITY } }: SnapshotPoint): boolean =>
+    expiresAtUs > timeMs * 1000
+  return new Map([...points].filter(([, point]) => isVisible(point)).sort(([a], [b]) => (a < b ? -1 : 1)))
 }

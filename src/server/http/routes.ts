@@ -95,8 +95,10 @@ export interface PathParts {
   readonly collection?: string
   /** The number of replicas, in the query. */
   readonly count?: string
-  /** The moment of a snapshot, in the query. */
+  /** The moment of a snapshot or a place in a journal, in the query. */
   readonly since?: string
+  /** A place in a journal, in the query. */
+  readonly stored?: string
 }
 
 /** The parameters of a list of the audit, in the query. */
@@ -265,6 +267,16 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     parameters: ['since'],
     headers: snapshotHeaders,
     decode: (_body, _notes, { since }) => ({ since }),
+    encode: streamSnapshot,
+  },
+  TakeChanges: {
+    method: 'POST',
+    path: '/changes',
+    status: 200,
+    hasBody: false,
+    parameters: ['since', 'stored'],
+    headers: () => ({ 'content-type': 'application/octet-stream', 'cache-control': 'no-store' }),
+    decode: (_body, _notes, { since, stored }) => ({ since, stored }),
     encode: streamSnapshot,
   },
   GetStats: {

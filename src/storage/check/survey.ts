@@ -8,6 +8,7 @@ import { idBytes, idFromBytes } from '../../base/ids.ts'
 import { newId } from '../../base/new-ids.ts'
 import type { Payload } from '../../base/point.ts'
 import { Catalog, leftovers, mainNumber, numbersOnDisk } from '../catalog.ts'
+import { journalEnder } from '../changes/change-journal.ts'
 import {
   beyondRepair,
   checkReplaced,
@@ -436,6 +437,7 @@ function writeHeader(path: string, dimension: number): void {
 function commit({ meta, tables, requestFaults }: Survey, { damage, points, newest, live }: Findings): void {
   const blocks = [...new Set([...tables.live.getKeys(), ...live.keys()])]
   const sequence = Math.max(meta.sequence, newest) + damage.length
+  const endJournal = journalEnder(tables.root)
   tables.root.transactionSync(() => {
     for (const { slot } of damage) tables.payloads.removeSync(slot)
     for (const block of blocks) {
@@ -452,5 +454,6 @@ function commit({ meta, tables, requestFaults }: Survey, { damage, points, newes
     const repaired = { ...meta, sequence, pointCount: points, keyedRequests, applied: undefined }
     tables.meta.putSync(metaKeys.state, encodeMeta(repaired))
     tables.meta.putSync(metaKeys.databaseId, encodeDatabaseId(newId()))
+    endJournal()
   })
 }

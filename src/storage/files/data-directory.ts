@@ -29,6 +29,8 @@ export const rowFilePath = (dataDir: string, number: number): string =>
   join(collectionDirectory(dataDir, number), 'vectors.rows')
 export const indexDirectory = (dataDir: string, number: number): string =>
   join(collectionDirectory(dataDir, number), 'index')
+/** The journal of changes: see change-journal.ts. */
+export const changesPath = (dataDir: string): string => join(dataDir, 'changes')
 /** The points that a repair removed. They are for people; the program never reads them. */
 export const setAsidePath = (dataDir: string): string => join(dataDir, 'set-aside')
 /** Exists if the last program closed the directory after its work: see `takeClosedMark`. */

@@ -1,23 +1,19 @@
 import { createHash } from 'node:crypto'
 import { defaultCollection, type HnswSettings, type WordSettings } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
-import { idToBytes } from '../../base/ids.ts'
-import type { Logger } from '../../base/log.ts'
 import type { Quotas } from '../../base/quotas.ts'
 import { PartitionDigest } from '../applied.ts'
-import { mainNumber } from '../catalog.ts'
-import { openDataStore } from '../data-store.ts'
-import type { Moment, Store } from '../store.ts'
-import { OrdersToFind } from './live-orders.ts'
-import { type SnapshotPoint, SnapshotReader } from './snapshot-reader.ts'
-import { fillStore, restoreInto } from './snapshot-restore.ts'
+import { recordsIn } from '../changes/change-format.ts'
+import type { JournalPlace, JournalRange, Moment } from '../store.ts'
+import { SnapshotReader } from './snapshot-reader.ts'
 
 /**
  * Backups of all collections and aliases, in a store of objects: a directory or a bucket. The first one has all points,
  * each later one what has changed since an earlier one, its parent.
  *
  *   backups/<time>-<full or more>-<sha256>.json   a manifest: says what the backup has; stored last
- *   objects/<sha256>                              a piece of a snapshot (snapshot-format.ts)
+ *   objects/<sha256>                              a piece of a snapshot (snapshot-format.ts), or of the changes since
+ *                                                 the backup before (change-format.ts)
  *
  * A name has the SHA-256 of the object's bytes, so an object is never replaced by another, and damage is detected. A
  * killed backup leaves only objects that no manifest names. Two backups at the same time are two children of one
@@ -43,7 +39,7 @@ interface ObjectInfo {
   readonly modifiedMs: number
 }
 
-interface BackedUpCollection extends Moment {
+export interface BackedUpCollection extends Moment {
   readonly name: string
   readonly dimension?: number | undefined
   readonly hnsw: HnswSettings
@@ -58,13 +54,32 @@ interface BackedUpCollection extends Moment {
   readonly pieces: readonly string[]
 }
 
+/** A part of the journal of changes of a service. */
+export interface BackedUpChanges {
+  /** Of the journal. */
+  readonly id: string
+  /** The places at which it begins and ends. */
+  readonly from: number
+  readonly to: number
+  /** The place before the snapshots of the backup: they have all changes up to there. */
+  readonly begin: number
+  /** Names of the pieces, in order. */
+  readonly pieces: readonly string[]
+}
+
 export interface BackupManifest {
   readonly version: number
-  /** RFC 3339: contains nothing that was stored after this time. */
+  /**
+   * RFC 3339: contains nothing that was stored after this time. With changes: these have everything up to then, by the
+   * clock of the service.
+   */
   readonly time: string
   /** The name of the backup on which this one builds; absent if it has all points. */
   readonly parent?: string | undefined
-  /** Bytes of the pieces here, of those of the backups below that have only changes, and of the one with all points. */
+  /**
+   * Bytes of the pieces here; and of those with points, of the backups below that have only changes, and of the one with
+   * all points.
+   */
   readonly bytes: number
   readonly changeBytes: number
   readonly fullBytes: number
@@ -72,6 +87,8 @@ export interface BackupManifest {
   readonly collections: readonly BackedUpCollection[]
   /** The name of the collection, by alias. */
   readonly aliases: Readonly<Record<string, string>>
+  /** Absent if changes are not kept, as in a cluster. */
+  readonly changes?: BackedUpChanges | undefined
 }
 
 /** A backup that can be restored. */
@@ -182,7 +199,8 @@ export class Backups {
     for (const { name } of removed.reverse()) await this.store.remove(name)
     const pieces = new Set<string>()
     for (const name of needed) {
-      for (const { pieces: some } of this.#manifests.get(name)!.collections)
+      const { collections, changes } = this.#manifests.get(name)!
+      for (const { pieces: some } of [...collections, changes ?? { pieces: [] }])
         for (const each of some) pieces.add(each)
     }
     for await (const { name, modifiedMs } of this.store.list(pieceFolder)) {
@@ -200,14 +218,21 @@ interface Parent {
 /** Adds a backup to a store. */
 export class BackupWriter {
   readonly #store: ObjectStore
+  /** The newest backup. */
+  readonly #last: Parent | undefined
+  /** The same, if this one is built on it. */
   readonly #parent: Parent | undefined
   readonly #collections: BackedUpCollection[] = []
+  #changes: BackedUpChanges | undefined
   readonly #uploads = new Parallel()
   #timeMs = 0
+  /** Of the points, and of the changes since the newest backup. */
   #bytes = 0
+  #journalBytes = 0
 
-  private constructor(store: ObjectStore, parent: Parent | undefined) {
+  private constructor(store: ObjectStore, last: Parent | undefined, parent: Parent | undefined) {
     this.#store = store
+    this.#last = last
     this.#parent = parent
   }
 
@@ -216,11 +241,12 @@ export class BackupWriter {
    *   have become more than all points then
    */
   static async begin(backups: Backups, isFull: boolean): Promise<BackupWriter> {
-    const last = backups.all.at(-1)
-    if (last === undefined || isFull) return new BackupWriter(backups.store, undefined)
-    const manifest = await backups.manifest(last.name)
+    const { name } = backups.all.at(-1) ?? {}
+    if (name === undefined) return new BackupWriter(backups.store, undefined, undefined)
+    const manifest = await backups.manifest(name)
+    const last = { name, manifest }
     const isLong = manifest.changeBytes > manifest.fullBytes
-    return new BackupWriter(backups.store, isLong ? undefined : { name: last.name, manifest })
+    return new BackupWriter(backups.store, last, isFull || isLong ? undefined : last)
   }
 
   /** The moment of a collection in the parent: later changes are enough. */
@@ -274,6 +300,38 @@ export class BackupWriter {
   }
 
   /**
+   * Adds the changes since the newest backup. Verifies them as they arrive.
+   *
+   * @param begin where the journal ended before the first snapshot
+   * @param changesSince reads it up to its end after the last one
+   * @returns whether changes since the newest backup are missing
+   */
+  async addChanges(
+    begin: JournalRange,
+    changesSince: (since: JournalPlace) => AsyncIterable<Uint8Array>,
+  ): Promise<{ readonly end: JournalPlace | undefined; readonly isGap: boolean }> {
+    const before = this.#last?.manifest.changes
+    const isContinued = before?.id === begin.id && before.to >= begin.start && before.to <= begin.to
+    const since = { id: begin.id, at: isContinued ? before.to : begin.to }
+    const pieces = new Pieces(this.#store, this.#uploads)
+    let range: JournalRange | undefined
+    for await (const record of recordsIn(pieces.passing(changesSince(since)))) {
+      if (record.kind === 'place') range = record
+    }
+    // The journal has ended meanwhile.
+    if (range?.id !== begin.id) return { end: undefined, isGap: true }
+    if (range.from !== since.at) {
+      throw new DatabaseError('not_ready', 'another backup has stored the changes meanwhile: try again')
+    }
+    const { id, from, to, timeMs } = range
+    if (from < to) await pieces.end()
+    this.#timeMs = timeMs
+    this.#journalBytes = pieces.bytes
+    this.#changes = { id, from, to, begin: begin.to, pieces: pieces.names }
+    return { end: { id, at: to }, isGap: before !== undefined && !isContinued }
+  }
+
+  /**
    * Stores the manifest, unless nothing has changed since the parent. Leaves out aliases of collections that are not in
    * the backup.
    *
@@ -285,13 +343,15 @@ export class BackupWriter {
     await this.#uploads.end()
     const names = new Set(this.#collections.map(({ name }) => name))
     const parent = this.#parent
-    // The clock of this machine may have gone back.
-    const timeMs = Math.max(this.#timeMs, parent === undefined ? 0 : Date.parse(parent.manifest.time) + 1)
+    const last = this.#last?.manifest
+    // A clock may have gone back.
+    const timeMs = Math.max(this.#timeMs, last === undefined ? 0 : Date.parse(last.time) + 1)
     const content = {
       collections: this.#collections,
       aliases: Object.fromEntries([...aliases].filter(([, name]) => names.has(name)).sort()),
     }
-    if (parent !== undefined && isSame(content, parent.manifest)) {
+    const hasChanges = this.#changes?.id !== last?.changes?.id || this.#changes?.to !== last?.changes?.to
+    if (parent !== undefined && !hasChanges && isSame(content, parent.manifest)) {
       const { name, manifest } = parent
       return { name, manifest, timeMs: Date.parse(manifest.time), isFull: false, isNew: false }
     }
@@ -301,10 +361,11 @@ export class BackupWriter {
       version: backupVersion,
       time: new Date(timeMs).toISOString(),
       ...(isFull ? {} : { parent: parent!.name }),
-      bytes,
+      bytes: bytes + this.#journalBytes,
       changeBytes: isFull ? 0 : parent!.manifest.changeBytes + bytes,
       fullBytes: isFull ? bytes : parent!.manifest.fullBytes,
       ...content,
+      ...(this.#changes && { changes: this.#changes }),
     }
     const text = Buffer.from(`${JSON.stringify(manifest, undefined, 1)}\n`)
     const time = manifest.time.replaceAll(':', '')
@@ -393,116 +454,8 @@ async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promis
   await running.end()
 }
 
-/**
- * Creates a data directory from a backup, completely or not at all, like `restoreSnapshot` from a snapshot.
- *
- * @param onPoint called with each point and the name of its collection
- * @throws DatabaseError `invalid_argument` if `dataDir` is not empty or the backup is damaged
- */
-export async function restoreBackup(
-  backups: Backups,
-  backup: Backup,
-  dataDir: string,
-  logger: Logger,
-  onPoint: (collection: string, point: SnapshotPoint) => void = () => {},
-): Promise<BackupManifest> {
-  const chain = await backups.chain(backup)
-  const manifest = chain[0]!
-  await restoreInto(dataDir, async (building) => {
-    const [main, ...others] = manifest.collections
-    const { dimension } = main!
-    const data = await openDataStore({
-      dataDir: building,
-      logger,
-      ...(dimension === undefined ? {} : { dimension }),
-    })
-    const fill = async (store: Store, { name, sequence }: BackedUpCollection): Promise<void> => {
-      const source = { header: { sequence }, points: () => pointsOf(backups.store, chain, name) }
-      await fillStore(store, source, (point) => onPoint(name, point))
-    }
-    try {
-      await fill(data.main, main!)
-      await data.declare(mainNumber, { words: main!.words, quotas: main!.quotas })
-      for (const collection of others) {
-        const { name, dimension: fixed, hnsw, words, quotas } = collection
-        const { number } = await data.create({ name, dimension: fixed, hnsw, words, quotas })
-        const store = await data.open(number)
-        try {
-          await fill(store, collection)
-        } finally {
-          await store.close()
-        }
-      }
-      const aliases = Object.entries(manifest.aliases)
-      if (aliases.length > 0) await data.setAliases(new Map(aliases), [])
-    } finally {
-      await data.close()
-    }
-  })
-  return manifest
-}
-
-/**
- * Yields the points of a collection: each as it is in the newest backup of the chain that has it, if the first one still
- * has it at all.
- *
- * @throws DatabaseError `invalid_argument` if any byte is damaged, or these are not exactly the points of the first one
- */
-async function* pointsOf(
-  store: ObjectStore,
-  chain: readonly BackupManifest[],
-  name: string,
-): AsyncGenerator<SnapshotPoint> {
-  const digest = new PartitionDigest()
-  let wanted: OrdersToFind | undefined
-  let newest: BackedUpCollection | undefined
-  let later: BackedUpCollection | undefined
-  for (const { collections } of chain) {
-    const entry = collections.find((each) => each.name === name)
-    if (entry === undefined || (later !== undefined && !isContinued(entry, later))) {
-      throw refused(`the changes of ${name} are not those since the backup before`)
-    }
-    newest ??= entry
-    if (entry.pieces.length > 0) {
-      const reader = await SnapshotReader.open(piecesOf(store, entry.pieces))
-      const { databaseId, sequence, changes } = reader.header
-      const isListed = databaseId === entry.databaseId && sequence === entry.sequence
-      if (!isListed || changes?.since !== entry.since) throw refused(`the snapshot of ${name} is another one`)
-      if (changes !== undefined) wanted ??= new OrdersToFind(changes.orders)
-      for await (const point of reader.points()) {
-        if (wanted !== undefined && !wanted.find(point.order)) continue
-        digest.add(idToBytes(point.id), point.version)
-        yield point
-      }
-    }
-    if (entry.since === undefined) break
-    later = entry
-  }
-  if ((wanted?.left ?? 0) > 0 || digest.points !== newest?.points || digest.sum !== newest.digest) {
-    throw refused(`the points of ${name} do not match their digest`)
-  }
-}
-
-function isContinued(entry: BackedUpCollection, later: BackedUpCollection): boolean {
-  return entry.databaseId === later.databaseId && entry.sequence === later.since
-}
-
-/** Yields the bytes of pieces, and reads some ahead. */
-async function* piecesOf(store: ObjectStore, names: readonly string[]): AsyncGenerator<Buffer> {
-  const ahead: Promise<Buffer>[] = []
-  for (let next = 0; next < names.length || ahead.length > 0; ) {
-    for (; ahead.length < parallelMax && next < names.length; next += 1) {
-      const piece = checkedObject(store, names[next]!)
-      // Its turn comes, or an earlier piece has failed.
-      piece.catch(() => {})
-      ahead.push(piece)
-    }
-    yield await ahead.shift()!
-  }
-}
-
 /** Reads an object whose name has the checksum of its bytes. */
-async function checkedObject(store: ObjectStore, name: string): Promise<Buffer> {
+export async function checkedObject(store: ObjectStore, name: string): Promise<Buffer> {
   const bytes = await store.get(name)
   if (name.includes(sha256(bytes))) return bytes
   throw refused(`${name} does not match its checksum`)
@@ -527,7 +480,7 @@ function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-function refused(fault: string): DatabaseError {
+export function refused(fault: string): DatabaseError {
   return new DatabaseError('invalid_argument', `the backup cannot be used: ${fault}`)
 }
 
@@ -538,6 +491,6 @@ const manifestName = /^backups\/(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z)-(full|more)-[0-9
 /** Large enough that a request of each costs little, small enough that some fit into memory. */
 const pieceBytes = 8 * 1024 * 1024
 /** Hides the latency of a store that is far away. */
-const parallelMax = 4
+export const parallelMax = 4
 /** Longer than any backup takes. */
 const safetyMs = 24 * 60 * 60 * 1000

@@ -111,13 +111,11 @@ export async function fillStore(
   const turn = new Turn()
   let changes: Change[] = []
   let bytes = 0
-  let newest = 0
   for await (const point of reader.points()) {
     const { id, sequence, version, order, vector, payload } = point
     changes.push({ kind: 'insert', id, sequence, version, order, point: { vector, payload } })
     bytes += vector.byteLength + payload.content.length + pointWorkBytes
     bytes += point.attributeBytes * memoryOfAttributes
-    newest = Math.max(newest, version)
     onPoint(point)
     if (turn.isOver) await turn.next()
     if (bytes < groupBytes) continue
@@ -126,9 +124,15 @@ export async function fillStore(
     bytes = 0
   }
   if (changes.length > 0) await append(store, changes)
-  const { sequence } = reader.header
+  await setSequence(store, reader.header.sequence)
+}
+
+/** Sets the sequence number of a store, and its dimension if it has none, after the points that have been stored. */
+export async function setSequence(store: Store, sequence: number, dimension?: number): Promise<void> {
+  if (store.sequence >= sequence && (store.dimension ?? dimension) === store.dimension) return
   // The last changes were deletions. Deleting a point that does not exist sets the sequence number.
-  if (sequence > newest) await append(store, [{ kind: 'delete', id: nobody, sequence }])
+  const changes: readonly Change[] = [{ kind: 'delete', id: nobody, sequence }]
+  await store.commit({ changes, slots: [store.slotCount], dimension })
 }
 
 /** Commits changes in the slots after those in use. */

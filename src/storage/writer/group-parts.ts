@@ -17,7 +17,8 @@ import type { GroupPart } from './writer-messages.ts'
  */
 
 /** One part of a group, as the writer thread uses it. */
-export interface UnpackedPart extends Pick<GroupPart, 'dimension' | 'applied' | 'sequence'> {
+export interface UnpackedPart
+  extends Pick<GroupPart, 'dimension' | 'applied' | 'sequence' | 'packed' | 'rowsBytes'> {
   /** Rows with new vectors, without checksums. */
   readonly rows: Buffer
   /** The slot of each row. */
@@ -192,7 +193,8 @@ export function unpackPart(part: GroupPart): UnpackedPart {
   assert(slotsWithRows.length * rowBytesOf(dimension) === rowsBytes, 'a part has the rows of its records')
   const rowSlots = Uint32Array.from(slotsWithRows)
   const rows = bytes.subarray(0, rowsBytes)
-  return { dimension, rows, rowSlots, records, leftSlots, keyedRequests, applied, sequence }
+  const unpacked = { dimension, rows, rowSlots, records, leftSlots, keyedRequests, applied, sequence }
+  return { ...unpacked, packed, rowsBytes }
 }
 
 const noSlots = new Uint32Array()

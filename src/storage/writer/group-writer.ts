@@ -1,5 +1,7 @@
 import { statSync } from 'node:fs'
 import { assert } from '../../base/errors.ts'
+import { idBytes } from '../../base/ids.ts'
+import { encodePoints } from '../changes/change-format.ts'
 import type { PageSpace, SpaceNeeds } from '../files/disk-space.ts'
 import type { RowFile, RowFiles } from '../files/row-file.ts'
 import { emptyBlock, encodeBlock, encodeMeta, type Meta, metaKeys, type RequestQueue } from '../key-layout.ts'
@@ -67,6 +69,44 @@ export class GroupWriter {
     return this.#parts.some(
       ({ dimension, records, keyedRequests }) => dimension + records.length + keyedRequests.length > 0,
     )
+  }
+
+  /** Whether the group is of a log. */
+  get isOfLog(): boolean {
+    return this.#parts.at(-1)?.applied !== undefined
+  }
+
+  /**
+   * Yields the records of the group for the journal of changes. Call it within the transaction, before `writeTables`:
+   * the ids of deleted points are in the tables.
+   */
+  *changeRecords(timeMs: number): Generator<Uint8Array[]> {
+    const parts = this.#parts
+    const sequence = Math.max(this.#meta.sequence, ...parts.map((part) => part.sequence))
+    const changed = new Set<string>()
+    for (const { records } of parts)
+      for (const { value } of records) changed.add(value.toString('latin1', 0, idBytes))
+    let since = this.#meta.sequence
+    for (const { leftSlots, ...part } of parts) {
+      const deleted: Buffer[] = []
+      for (const slot of leftSlots) {
+        const id = this.#tables.payloads.getBinary(slot)?.subarray(0, idBytes)
+        // A point with a new vector has left its slot, too.
+        if (id !== undefined && !changed.has(id.toString('latin1'))) deleted.push(id)
+      }
+      if (part.packed.length + deleted.length === 0 && since === sequence) continue
+      const databaseId = this.#databaseId
+      yield encodePoints({
+        kind: 'points',
+        timeMs,
+        databaseId,
+        since,
+        sequence,
+        part,
+        deleted: Buffer.concat(deleted),
+      })
+      since = sequence
+    }
   }
 
   /** An upper estimate of the disk space that the tables need for the group. */

@@ -26,7 +26,7 @@ beforeEach(async () => {
   for (const name of ['one', 'other', 'third']) await data.create({ name })
   await data.close()
   const requestBounds = { maxKeys: 10, maxBytes: 10_000, keyLifeMs: 1000 }
-  environment = new WriterEnvironment({ dataDir, requestBounds })
+  environment = new WriterEnvironment({ dataDir, requestBounds, changesBytesMax: 0 }, () => {})
   for (const collection of [1, 2, 3]) environment.open({ kind: 'open', collection, name: String(collection) })
 })
 afterEach(async () => {

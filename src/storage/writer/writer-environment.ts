@@ -1,7 +1,9 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { assert, isOpenFailure } from '../../base/errors.ts'
 import { isDiskFull, syncDirectory } from '../../base/files.ts'
-import { mainNumber } from '../catalog.ts'
+import { mainNumber, recordTextIn } from '../catalog.ts'
+import { encodeCollection } from '../changes/change-format.ts'
+import { ChangeJournal } from '../changes/change-journal.ts'
 import {
   collectionDirectory,
   collectionsDirectory,
@@ -11,11 +13,13 @@ import {
 } from '../files/data-directory.ts'
 import { PageSpace, ReserveFile, type SpaceNeeds } from '../files/disk-space.ts'
 import { RowFile, RowFiles } from '../files/row-file.ts'
+import { decodeDatabaseId, metaKeys } from '../key-layout.ts'
 import { RequestFault } from '../keyed-requests.ts'
 import { pageBytes } from '../table.ts'
 import { type DataTables, openTables } from '../tables.ts'
 import { GroupWriter } from './group-writer.ts'
 import type {
+  ChangedMessage,
   CollectionsChange,
   EntryChange,
   FailureScope,
@@ -35,19 +39,26 @@ export class WriterEnvironment {
   readonly #path: string
   readonly #reserve: ReserveFile
   readonly #space: PageSpace
+  readonly #journal: ChangeJournal
   readonly #rowFiles = new RowFiles(rowFilesMax)
   readonly #writers = new Map<number, GroupWriter>()
   /** The error after which nothing is written. */
   #broken: Error | undefined
 
-  /** @throws DatabaseError if it cannot be opened */
-  constructor(setup: WriterSetup) {
+  /**
+   * @param say tells the main thread something
+   * @throws DatabaseError if it cannot be opened
+   */
+  constructor(setup: WriterSetup, say: (message: FromWriter) => void) {
     const { dataDir } = setup
     this.#setup = setup
     this.#tables = openTables(dataDir)
     this.#path = databasePath(dataDir)
     this.#reserve = new ReserveFile(reservePath(dataDir))
-    const { root, catalog } = this.#tables
+    const { root, catalog, journal } = this.#tables
+    this.#journal = new ChangeJournal(dataDir, journal, setup.changesBytesMax, (reason) =>
+      say({ kind: 'journal ended', reason }),
+    )
     const { payloads, live, meta } = this.#tables.of(mainNumber, '')
     this.#space = new PageSpace(root, this.#path, [payloads, live, meta, catalog])
   }
@@ -133,10 +144,36 @@ export class WriterEnvironment {
    */
   #transaction(groups: readonly GroupWriter[], mayReuse = true): void {
     this.#space.ensure(() => needsOf(groups), mayReuse)
-    this.#tables.root.transactionSync(() => {
-      for (const group of groups) group.writeTables()
-    })
+    this.#journaled(
+      function* (timeMs) {
+        for (const group of groups) yield* group.changeRecords(timeMs)
+      },
+      () => {
+        for (const group of groups) group.writeTables()
+      },
+      groups.some(({ isOfLog }) => isOfLog),
+    )
     for (const group of groups) group.accept()
+  }
+
+  /** Runs a transaction whose changes are also in the journal. */
+  #journaled(
+    records: (timeMs: number) => Iterable<readonly Uint8Array[]>,
+    work: () => void,
+    isOfLog = false,
+  ): void {
+    const journal = this.#journal
+    try {
+      this.#tables.root.transactionSync(() => {
+        if (isOfLog) journal.end('the node of a cluster keeps none')
+        journal.append(records)
+        work()
+      })
+      journal.accept()
+    } catch (error) {
+      journal.abandon()
+      throw error
+    }
   }
 
   #isOfOneGroup(error: unknown): boolean {
@@ -148,23 +185,32 @@ export class WriterEnvironment {
     this.#reserve.hold()
   }
 
-  /**
-   * Makes a change durable, atomically.
-   *
-   * @returns whether nothing is left to purge
-   */
-  change(change: CollectionsChange): boolean {
+  /** Makes a change durable, atomically. */
+  change(change: CollectionsChange): Omit<ChangedMessage, 'kind'> {
     this.#checkSound()
+    if (change.kind === 'purge') {
+      return { isLeft: this.#withReserve((mayReuse) => this.#purge(change.collection, mayReuse)) }
+    }
+    if (change.kind === 'changes') {
+      const begin = (work: () => void): void => {
+        this.#space.ensure(() => ({ bytes: entriesBytes }))
+        this.#tables.root.transactionSync(work)
+      }
+      return { range: this.#journal.take(change, begin) }
+    }
     if (change.kind === 'create') this.#create(change)
-    else if (change.kind === 'entries') this.#withReserve((mayReuse) => this.#put(change.entries, mayReuse))
-    else return this.#withReserve((mayReuse) => this.#purge(change.collection, mayReuse))
-    return true
+    else this.#withReserve((mayReuse) => this.#put(change.entries, mayReuse))
+    return {}
   }
 
   /** Returns the scope of a failure. After a failure of scope `all`, nothing more is written. */
   judge(error: unknown): FailureScope {
     if (this.#broken === undefined) {
-      if (isDiskFull(error, this.#path)) return 'disk full'
+      if (isDiskFull(error, this.#path)) {
+        // It must not keep writes from being stored.
+        if (this.#journal.bytes >= journalBytesMin) this.#journal.end('the disk is full')
+        return 'disk full'
+      }
       if (isOpenFailure(error)) return 'open failed'
     }
     if (error instanceof RequestFault) return 'collection'
@@ -175,6 +221,7 @@ export class WriterEnvironment {
   async close(): Promise<void> {
     this.#broken ??= new Error('the writer was closed')
     this.#rowFiles.closeAll()
+    this.#journal.close()
     await this.#tables.root.close()
   }
 
@@ -191,7 +238,7 @@ export class WriterEnvironment {
       if (dimension !== undefined) RowFile.create(rowFilePath(dataDir, collection), dimension).close()
       syncDirectory(collectionsDirectory(dataDir))
       syncDirectory(dataDir)
-      this.#put(entries)
+      this.#put(entries, true, 'created')
     } catch (error) {
       // After any other error, it is unknown whether the transaction is durable; the next start finds out.
       if (isDiskFull(error, this.#path) || isOpenFailure(error)) removeIfPossible(directory)
@@ -199,16 +246,36 @@ export class WriterEnvironment {
     }
   }
 
-  #put(entries: readonly EntryChange[], mayReuse = true): void {
+  #put(entries: readonly EntryChange[], mayReuse = true, kind: 'created' | 'declared' = 'declared'): void {
     const bytes = entries.reduce((sum, { value }) => sum + pageBytes + (value?.length ?? 0), entriesBytes)
     this.#space.ensure(() => ({ bytes }), mayReuse)
-    this.#tables.root.transactionSync(() => {
-      for (const { table, key, collection, value } of entries) {
-        const target = table === 'meta' ? this.#tables.of(collection!, '').meta : this.#tables.catalog
-        if (value === undefined) target.removeSync(key)
-        else target.putSync(key, Buffer.from(value.buffer, value.byteOffset, value.byteLength))
-      }
-    })
+    this.#journaled(
+      (timeMs) =>
+        entries.flatMap((entry) => {
+          const text = recordTextIn(entry)
+          return text === undefined
+            ? []
+            : [encodeCollection(kind, timeMs, this.#databaseIdOf(entry.key, entries), text)]
+        }),
+      () => {
+        for (const { table, key, collection, value } of entries) {
+          const target = table === 'meta' ? this.#tables.of(collection!, '').meta : this.#tables.catalog
+          if (value === undefined) target.removeSync(key)
+          else target.putSync(key, bufferOf(value))
+        }
+      },
+    )
+  }
+
+  /** @param entries those of a new collection have its id */
+  #databaseIdOf(number: number, entries: readonly EntryChange[]): string {
+    const isId = ({ table, key, collection }: EntryChange): boolean =>
+      table === 'meta' && key === metaKeys.databaseId && collection === number
+    const given = entries.find(isId)?.value
+    const value = given ? bufferOf(given) : this.#tables.of(number, '').meta.getBinary(metaKeys.databaseId)
+    const id = value && decodeDatabaseId(value)
+    if (id === undefined) throw new Error(`the id of collection ${number} does not match its checksum`)
+    return id
   }
 
   #purge(collection: number, mayReuse: boolean): boolean {
@@ -220,10 +287,10 @@ export class WriterEnvironment {
         const keys = [...table.getKeys({ limit: left })]
         for (const key of keys) table.removeSync(key)
         left -= keys.length
-        if (left === 0) return false
+        if (left === 0) return true
       }
       this.#tables.catalog.removeSync(collection)
-      return true
+      return false
     })
   }
 
@@ -237,6 +304,10 @@ export class WriterEnvironment {
       return work(true)
     }
   }
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 function removeIfPossible(directory: string): void {
@@ -253,6 +324,9 @@ const rowFilesMax = 64
 
 /** The most that a change of a few entries writes. */
 const entriesBytes = 256 * 1024
+
+/** So much must be freed to be of use. */
+const journalBytesMin = 16 * 1024 * 1024
 
 /** The most that a purge writes: less than the reserve. */
 const purgeBytes = 3 * 1024 * 1024

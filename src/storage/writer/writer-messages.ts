@@ -1,6 +1,7 @@
 import type { Applied } from '../applied.ts'
 import type { Meta } from '../key-layout.ts'
 import type { RequestBounds } from '../keyed-requests.ts'
+import type { ChangesChoice, JournalRange } from '../store.ts'
 
 /**
  * The messages between the main thread and the writer thread of a data directory, which writes all collections.
@@ -31,6 +32,8 @@ import type { RequestBounds } from '../keyed-requests.ts'
 export interface WriterSetup {
   readonly dataDir: string
   readonly requestBounds: RequestBounds
+  /** The most disk space for changes that no backup has stored. */
+  readonly changesBytesMax: number
 }
 
 export interface OpenMessage {
@@ -88,6 +91,8 @@ export type CollectionsChange =
   | { readonly kind: 'entries'; readonly entries: readonly EntryChange[] }
   /** Removes a limited number of entries of a collection, and with the last entries its record in the catalog. */
   | { readonly kind: 'purge'; readonly collection: number }
+  /** Keeps changes from now on, and tells where they are. */
+  | ({ readonly kind: 'changes' } & ChangesChoice)
 
 /** A change of collections. Changes are answered in the order of their arrival. */
 export interface ChangeMessage {
@@ -160,10 +165,18 @@ interface FailedMessage {
   readonly error: unknown
 }
 
-interface ChangedMessage {
+export interface ChangedMessage {
   readonly kind: 'changed'
-  /** Whether nothing is left to purge. */
-  readonly isDone: boolean
+  /** Whether something is left to purge. */
+  readonly isLeft?: boolean
+  /** The changes that are kept. */
+  readonly range?: JournalRange
+}
+
+/** The journal of changes has ended by itself. */
+interface JournalEndedMessage {
+  readonly kind: 'journal ended'
+  readonly reason: string
 }
 
 interface NotChangedMessage {
@@ -189,6 +202,7 @@ export type FromWriter =
   | FailedMessage
   | ChangedMessage
   | NotChangedMessage
+  | JournalEndedMessage
   | StartedMessage
   | ShutDoneMessage
   | ReleasedMessage

@@ -10,7 +10,7 @@ if (environment !== undefined) serve(environment)
 
 function open(): WriterEnvironment | undefined {
   try {
-    const opened = new WriterEnvironment(workerData)
+    const opened = new WriterEnvironment(workerData, say)
     say({ kind: 'started' })
     return opened
   } catch (error) {
@@ -62,7 +62,7 @@ function hindranceOf(error: unknown): Hindrance | undefined {
 
 function change(environment: WriterEnvironment, message: ChangeMessage): void {
   try {
-    say({ kind: 'changed', isDone: environment.change(message.change) })
+    say({ kind: 'changed', ...environment.change(message.change) })
   } catch (error) {
     say({ kind: 'not changed', scope: environment.judge(error), error })
   }

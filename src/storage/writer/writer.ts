@@ -12,6 +12,7 @@ import { Turn } from '../../base/turns.ts'
 import type { WriteGroup } from '../store.ts'
 import { partsOf } from './group-parts.ts'
 import type {
+  ChangedMessage,
   CollectionsChange,
   FailureScope,
   FromWriter,
@@ -54,7 +55,7 @@ export class Writer {
   readonly #opening = new Map<number, PromiseWithResolvers<StoredState>>()
   readonly #shutting = new Map<number, PromiseWithResolvers<void>>()
   /** Pending changes, in the order in which they were sent. */
-  readonly #changes: PromiseWithResolvers<boolean>[] = []
+  readonly #changes: PromiseWithResolvers<ChangedMessage>[] = []
   /** Resolves when the thread has closed its files. */
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers()
   #poison: DatabaseError | undefined
@@ -69,10 +70,10 @@ export class Writer {
 
   constructor(options: WriterOptions) {
     this.#options = options
-    const { dataDir, requestBounds, execArgv } = options
+    const { dataDir, requestBounds, changesBytesMax, execArgv } = options
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./writer-thread.${extension}`, import.meta.url), {
-      workerData: { dataDir, requestBounds } satisfies WriterSetup,
+      workerData: { dataDir, requestBounds, changesBytesMax } satisfies WriterSetup,
       ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
     })
     this.#worker.on('message', (message: FromWriter) => this.#hear(message))
@@ -125,15 +126,15 @@ export class Writer {
   }
 
   /**
-   * Makes a change of collections durable. Resolves with whether nothing is left to purge.
+   * Makes a change of collections durable.
    *
    * @throws DatabaseError `disk_full` or `files_exhausted` if nothing was changed. After any other error, only a restart
    *   shows whether the change is durable
    */
-  async change(change: CollectionsChange): Promise<boolean> {
+  async change(change: CollectionsChange): Promise<ChangedMessage> {
     this.checkTrusted()
     if (this.#refusal !== undefined) throw this.#refusal.error
-    const changed = Promise.withResolvers<boolean>()
+    const changed = Promise.withResolvers<ChangedMessage>()
     this.#changes.push(changed)
     this.post({ kind: 'change', change })
     return await changed.promise
@@ -195,9 +196,12 @@ export class Writer {
     else if (message.kind === 'committed') {
       this.#collections.get(message.collection)?.committed(stateOf(message))
     } else if (message.kind === 'failed') this.#hearFailure(message)
-    else if (message.kind === 'changed') this.#changes.shift()?.resolve(message.isDone)
+    else if (message.kind === 'changed') this.#changes.shift()?.resolve(message)
     else if (message.kind === 'not changed') this.#changes.shift()?.reject(this.#errorOf(message))
-    else if (message.kind === 'released') {
+    else if (message.kind === 'journal ended') {
+      const what = 'changes are no longer kept: moments until the next backup cannot be restored'
+      this.#options.logger.warn({ reason: message.reason }, what)
+    } else if (message.kind === 'released') {
       this.#worker.unref()
       this.#ended.resolve()
     } else if (message.kind === 'shut done') {

@@ -1,0 +1,324 @@
+import {
+  closeSync,
+  existsSync,
+  fdatasyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import type { RootDatabase } from 'lmdb'
+import { DatabaseError } from '../../base/errors.ts'
+import { syncDirectory } from '../../base/files.ts'
+import { idBytes, idFromBytes, writeIdBytes } from '../../base/ids.ts'
+import { newId } from '../../base/new-ids.ts'
+import { changesPath } from '../files/data-directory.ts'
+import type { ChangesChoice, JournalPlace, JournalRange } from '../store.ts'
+import { openShared, Table } from '../table.ts'
+import { encodeRange } from './change-format.ts'
+
+/**
+ * The journal of what is committed after a backup, until the next backup stores it: files in DATA_DIR/changes, each
+ * named after the place of its first byte. On the writer thread, within the transaction of each commit:
+ *
+ *   records ─> fdatasync ─> tables of the group and the place after the records ─> LMDB's fsync
+ *
+ * A crash before the end of the transaction leaves bytes after the place, which the next start cuts off; so the journal
+ * has exactly what was committed.
+ *
+ * It never makes a write fail. When it is full, damaged or cannot be written, it ends, and its files are removed: the
+ * moments up to the next backup, which begins another journal, cannot be restored.
+ */
+export class ChangeJournal {
+  readonly #directory: string
+  /** Has the place: see `encodePlace`. */
+  readonly #table: Table
+  readonly #bytesMax: number
+  readonly #onEnd: (reason: string) => void
+  /** After the last commit; undefined if no changes are kept. */
+  #end: JournalEnd | undefined
+  /** After the commit in progress. */
+  #next: JournalEnd | undefined
+  /** The oldest place that is kept. */
+  #start = 0
+  /** Whether the table has a place that must be removed. */
+  #isRemovalOwed = false
+  #file: { readonly descriptor: number; readonly start: number } | undefined
+
+  /** @param onEnd called with the reason when the journal has ended by itself */
+  constructor(dataDir: string, table: Table, bytesMax: number, onEnd: (reason: string) => void) {
+    this.#directory = changesPath(dataDir)
+    this.#table = table
+    this.#bytesMax = bytesMax
+    this.#onEnd = onEnd
+    const value = table.getBinary(placeKey)
+    this.#end = value && decodePlace(value)
+    this.#isRemovalOwed = value !== undefined && this.#end === undefined
+    if (this.#end === undefined) this.#removeFiles()
+    else this.#recover(this.#end)
+  }
+
+  /** Cuts off what was not committed. */
+  #recover(end: JournalEnd): void {
+    try {
+      const files = filesIn(this.#directory).filter((start) => {
+        if (start >= end.at) rmSync(this.#pathOf(start))
+        return start < end.at
+      })
+      this.#start = files[0] ?? end.at
+      for (const [index, start] of files.entries()) {
+        const next = files[index + 1] ?? end.at
+        const { size } = statSync(this.#pathOf(start))
+        if (start + size < next) throw new Error(`${this.#pathOf(start)} is cut off`)
+        if (start + size > next) truncateSync(this.#pathOf(start), next - start)
+      }
+    } catch (error) {
+      this.end((error as Error).message)
+    }
+  }
+
+  /** The disk space that it takes. */
+  get bytes(): number {
+    return (this.#end?.at ?? 0) - this.#start
+  }
+
+  /** The time of the commit in progress: never before that of an earlier one. */
+  get #timeMs(): number {
+    return Math.max(Date.now(), this.#end?.timeMs ?? 0)
+  }
+
+  /**
+   * Makes the records of a commit durable, if changes are kept. Call it within its transaction.
+   *
+   * @param records called with the time of the commit
+   */
+  append(records: (timeMs: number) => Iterable<readonly Uint8Array[]>): void {
+    if (this.#end === undefined) {
+      if (this.#isRemovalOwed) this.#table.removeSync(placeKey)
+      return
+    }
+    const { id } = this.#end
+    const timeMs = this.#timeMs
+    let { at } = this.#end
+    try {
+      if (this.#file !== undefined && at - this.#file.start >= fileBytesMax) this.#close()
+      for (const parts of records(timeMs)) {
+        for (const bytes of joined(parts)) {
+          this.#write(bytes, at)
+          at += bytes.length
+        }
+      }
+      if (this.#file !== undefined && at > this.#end.at) fdatasyncSync(this.#file.descriptor)
+      this.#next = { id, at, timeMs }
+      this.#table.putSync(placeKey, encodePlace(this.#next))
+    } catch (error) {
+      this.end((error as Error).message)
+    }
+  }
+
+  #write(bytes: Uint8Array, at: number): void {
+    if (at + bytes.length - this.#start > this.#bytesMax)
+      throw new Error('no backup has taken them: they are too many')
+    this.#file ??= this.#create(at)
+    for (let written = 0; written < bytes.length; ) {
+      const position = at - this.#file.start + written
+      written += writeSync(this.#file.descriptor, bytes, written, bytes.length - written, position)
+    }
+  }
+
+  #create(start: number): { readonly descriptor: number; readonly start: number } {
+    mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
+    const { bavail, bsize } = statfsSync(this.#directory)
+    if (bavail * bsize < start - this.#start)
+      throw new Error('no backup has taken them: the disk is nearly full')
+    const file = { descriptor: openSync(this.#pathOf(start), 'w', 0o600), start }
+    syncDirectory(this.#directory)
+    syncDirectory(dirname(this.#directory))
+    return file
+  }
+
+  /** Call when the transaction is durable. */
+  accept(): void {
+    if (this.#end === undefined) this.#isRemovalOwed = false
+    this.#end = this.#next ?? this.#end
+    this.#next = undefined
+  }
+
+  /** Call when the transaction has failed: the next records are written over its own. */
+  abandon(): void {
+    this.#next = undefined
+  }
+
+  /**
+   * Tells where changes are, and separates them from all later ones by time. Begins a journal if there is none, or if
+   * the data are older than the caller's.
+   *
+   * @param transaction makes the place durable
+   */
+  take({ since, stored }: ChangesChoice, transaction: (work: () => void) => void): JournalRange {
+    const { id, at = 0 } = this.#end ?? {}
+    const isAhead = [since, stored].some((place) => place !== undefined && place.id === id && place.at > at)
+    if (id === undefined || isAhead) this.#begin(transaction)
+    const end = this.#end!
+    const timeMs = this.#timeMs
+    this.#end = { ...end, timeMs: timeMs + 1 }
+    if (stored?.id === end.id) this.#forget(stored.at)
+    const isKept = since?.id === end.id && since.at >= this.#start
+    this.#close()
+    return { id: end.id, start: this.#start, from: isKept ? since.at : end.at, to: end.at, timeMs }
+  }
+
+  #begin(transaction: (work: () => void) => void): void {
+    const begun = { id: newId(), at: 0, timeMs: this.#timeMs }
+    this.#close()
+    this.#removeFiles()
+    transaction(() => this.#table.putSync(placeKey, encodePlace(begun)))
+    this.#end = begun
+    this.#start = 0
+    this.#isRemovalOwed = false
+  }
+
+  /** Removes the files that have nothing after a place. */
+  #forget(at: number): void {
+    const files = filesIn(this.#directory)
+    for (const [index, start] of files.entries()) {
+      const next = files[index + 1] ?? this.#end!.at
+      if (next > at) break
+      if (this.#file?.start === start) this.#close()
+      rmSync(this.#pathOf(start), { force: true })
+      this.#start = next
+    }
+  }
+
+  /** Ends the journal: nothing is kept until `take` begins another. */
+  end(reason: string): void {
+    if (this.#end === undefined) return
+    this.#end = undefined
+    this.#next = undefined
+    this.#isRemovalOwed = true
+    this.#close()
+    this.#removeFiles()
+    this.#onEnd(reason)
+  }
+
+  close(): void {
+    this.#close()
+  }
+
+  #close(): void {
+    if (this.#file !== undefined) closeSync(this.#file.descriptor)
+    this.#file = undefined
+  }
+
+  #removeFiles(): void {
+    try {
+      rmSync(this.#directory, { recursive: true, force: true })
+    } catch {
+      // They take space until the next start.
+    }
+  }
+
+  #pathOf(start: number): string {
+    return join(this.#directory, nameOf(start))
+  }
+}
+
+/** Returns what ends the journal, within a transaction that changes data without it. */
+export function journalEnder(root: RootDatabase): () => void {
+  const table = new Table(openShared(root, 'catalog'), journalNumber)
+  return () => table.removeSync(placeKey)
+}
+
+/** The number of a collection that the table `catalog` itself does not use. */
+export const journalNumber = 1
+
+interface JournalEnd extends JournalPlace {
+  /** No later record has an earlier time. */
+  readonly timeMs: number
+}
+
+/** Joins the parts of a small record: one write costs less than several. */
+function joined(parts: readonly Uint8Array[]): readonly Uint8Array[] {
+  const bytes = parts.reduce((sum, { length }) => sum + length, 0)
+  return bytes <= joinedBytesMax ? [Buffer.concat(parts)] : parts.filter(({ length }) => length > 0)
+}
+
+/**
+ * Yields a part of the journal, after a record with its places. Any thread can read it.
+ *
+ * @throws DatabaseError `not_found` if another caller has had it forgotten
+ */
+export async function* journalBytes(dataDir: string, range: JournalRange): AsyncGenerator<Buffer> {
+  yield encodeRange(range)
+  const directory = changesPath(dataDir)
+  let { from } = range
+  while (from < range.to) {
+    const files = filesIn(directory)
+    const index = files.findLastIndex((start) => start <= from)
+    const end = Math.min(files[index + 1] ?? range.to, range.to)
+    await using file = await openIn(directory, files[index])
+    for (let bytes = end - from; bytes > 0; ) {
+      const chunk = Buffer.allocUnsafe(Math.min(bytes, chunkBytes))
+      const { bytesRead } = await file.read(chunk, 0, chunk.length, from - files[index]!)
+      if (bytesRead === 0) throw gone(directory)
+      yield chunk.subarray(0, bytesRead)
+      from += bytesRead
+      bytes -= bytesRead
+    }
+  }
+}
+
+async function openIn(directory: string, start: number | undefined): Promise<FileHandle> {
+  if (start === undefined) throw gone(directory)
+  return await open(join(directory, nameOf(start)), 'r').catch(() => {
+    throw gone(directory)
+  })
+}
+
+function gone(directory: string): DatabaseError {
+  return new DatabaseError('not_found', `changes in ${directory} were removed while they were read`)
+}
+
+/** The places at which files begin, in order. */
+function filesIn(directory: string): number[] {
+  if (!existsSync(directory)) return []
+  return readdirSync(directory)
+    .flatMap((name) => (fileName.test(name) ? [Number.parseInt(name, 10)] : []))
+    .sort((a, b) => a - b)
+}
+
+function nameOf(start: number): string {
+  return `${String(start).padStart(16, '0')}.changes`
+}
+
+/** The value in the table `catalog`. */
+function encodePlace({ id, at, timeMs }: JournalEnd): Buffer {
+  const value = Buffer.alloc(placeBytes)
+  writeIdBytes(id, value, 0)
+  value.writeDoubleLE(at, idBytes)
+  value.writeDoubleLE(timeMs, idBytes + 8)
+  value.writeUInt32LE(crc32(value.subarray(0, placeBytes - 4)), placeBytes - 4)
+  return value
+}
+
+function decodePlace(value: Buffer): JournalEnd | undefined {
+  if (value.length !== placeBytes) return undefined
+  if (value.readUInt32LE(placeBytes - 4) !== crc32(value.subarray(0, placeBytes - 4))) return undefined
+  const [at, timeMs] = [value.readDoubleLE(idBytes), value.readDoubleLE(idBytes + 8)]
+  return { id: idFromBytes(value), at, timeMs }
+}
+
+const fileName = /^\d{16}\.changes$/
+const placeKey = 0
+const placeBytes: number = idBytes + 20
+/** Files are removed as a whole. */
+const fileBytesMax = 64 * 1024 * 1024
+const joinedBytesMax = 64 * 1024
+const chunkBytes = 1024 * 1024

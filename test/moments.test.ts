@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { appendFileSync, readdirSync, rmSync, truncateSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { createLogger } from '../src/base/log.ts'
+import { createHttpClient } from '../src/client/index.ts'
+import { recordsIn } from '../src/service/stored-data.ts'
+import type { ChangeRecord } from '../src/storage/changes/change-format.ts'
+import { openDataStore } from '../src/storage/data-store.ts'
+import type { DataStore, JournalRange } from '../src/storage/store.ts'
+import { BackupCampaign } from './support/backup-campaign.ts'
+import { assertEnded, run, temporaryDirectory } from './support/process.ts'
+import { fixedSeeds } from './support/random.ts'
+import { startServedBy } from './support/service.ts'
+import { groupOf, insertion } from './support/stored-points.ts'
+
+describe('a moment between backups', () => {
+  it('is restored after kills of the service in the middle of its writes', async () => {
+    for (const seed of fixedSeeds(1)) {
+      await using directory = await temporaryDirectory()
+      const path = (name: string): string => join(directory.path, name)
+      await using campaign = await BackupCampaign.startProcess(seed, path('backups'), path('data'))
+      for (let round = 0; round < 3; round += 1) {
+        await campaign.change()
+        if (round % 2 === 1) await campaign.restart()
+        await campaign.backUp()
+      }
+      await campaign.restoreSome(path('restored'), 5)
+    }
+  })
+
+  it('is refused with those that are possible, and is the one before a mistake', async () => {
+    await using directory = await temporaryDirectory()
+    const path = (name: string): string => join(directory.path, name)
+    // A thread of its own serves: the changes are sent through it.
+    await using service = await startServedBy(1, { DATA_DIR: path('data') })
+    const client = createHttpClient({ baseUrl: service.httpUrl })
+    const backUp = async (place: string): Promise<string> => {
+      const ended = await run(['backup', path(place), '--http', service.httpUrl])
+      assert.equal(ended.code, 0, ended.stderr)
+      return ended.stderr
+    }
+    const restore = (place: string, timeMs: number): ReturnType<typeof run> => {
+      rmSync(path('restored'), { recursive: true, force: true })
+      const at = new Date(timeMs).toISOString()
+      return run(['restore', path(place), '--data-dir', path('restored'), '--at', at])
+    }
+    const point = { vector: [1, 2], payload: { contentType: 'Text', content: 'x' } } as const
+    await client.insertBatch([point, point, point])
+    await backUp('backups')
+    await client.insert(point)
+    const before = Date.now()
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    await client.deleteMatching({ filter: {}, everything: true })
+    assertEnded(
+      await restore('backups', before),
+      1,
+      /every moment up to \S+Z can be restored: for a later one/,
+    )
+    assert.doesNotMatch(await backUp('backups'), /WARNING/)
+    const restored = await restore('backups', before)
+    assertEnded(restored, 0)
+    assert.match(restored.stdout, /and the changes up to \S+Z: restored to /)
+    assert.match((await run(['backup', 'list', path('backups')])).stdout, /, and every moment since \S+Z$/m)
+    assertEnded(await run(['backup', 'verify', path('backups'), '--scratch', directory.path]), 0)
+
+    // Another place takes the changes, so that they are missing here.
+    await client.insert(point)
+    await backUp('others')
+    const between = Date.now()
+    await client.insert(point)
+    await backUp('others')
+    assert.match(await backUp('backups'), /not all changes since the last backup were kept/)
+    assertEnded(await restore('backups', between), 1, /up to \S+Z can be restored, and from \S+Z on/)
+    assertEnded(await restore('others', between), 0)
+  })
+})
+
+describe('the journal of changes', () => {
+  it('has exactly what was committed, also after a crash on either side of the commit', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    let begin!: JournalRange
+    await withData(dataDir, async (data) => {
+      begin = await data.changes({})
+      await data.main.commit(groupOf([insertion(0, 1)]))
+      await data.create({ name: 'docs' })
+    })
+    // What a crash before the end of a transaction leaves.
+    const file = join(dataDir, 'changes', readdirSync(join(dataDir, 'changes'))[0]!)
+    appendFileSync(file, 'not committed')
+    await withData(dataDir, async (data) => {
+      await data.main.commit(groupOf([insertion(1, 2)]))
+      const { records } = await changesOf(data, begin)
+      assert.deepEqual(
+        records.map(({ kind }) => kind),
+        ['place', 'points', 'created', 'points'],
+      )
+      assert.deepEqual(sequencesOf(records), [
+        [0, 1],
+        [1, 2],
+      ])
+    })
+    // A file that is cut off has lost changes: they are no longer kept.
+    const last = readdirSync(join(dataDir, 'changes')).sort().at(-1)!
+    truncateSync(join(dataDir, 'changes', last), 10)
+    const reasons: string[] = []
+    await withData(
+      dataDir,
+      async (data) => {
+        await data.main.commit(groupOf([insertion(2, 3)]))
+        const { range, records } = await changesOf(data, begin)
+        assert.notEqual(range.id, begin.id)
+        assert.deepEqual(sequencesOf(records), [])
+      },
+      reasons,
+    )
+    assert.match(reasons.join(), /\.changes is cut off/)
+  })
+
+  it('ends when nobody stores it, and writes go on', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    const reasons: string[] = []
+    await withData(
+      dataDir,
+      async (data) => {
+        const begin = await data.changes({})
+        for (let at = 1; at <= 20; at += 1) await data.main.commit(groupOf([insertion(at - 1, at)]))
+        assert.match(reasons.join(), /no backup has taken them: they are too many/)
+        assert.deepEqual(readdirSync(dataDir).includes('changes'), false)
+        assert.equal(data.main.sequence, 20)
+        const again = await data.changes({ since: { id: begin.id, at: begin.to } })
+        assert.notEqual(again.id, begin.id)
+        await data.main.commit(groupOf([insertion(20, 21)]))
+        assert.deepEqual(sequencesOf((await changesOf(data, again)).records), [[20, 21]])
+      },
+      reasons,
+      1000,
+    )
+  })
+
+  it('forgets what is stored elsewhere, and begins anew when its data are older than that', async () => {
+    await using directory = await temporaryDirectory()
+    await withData(join(directory.path, 'data'), async (data) => {
+      const begin = await data.changes({})
+      await data.main.commit(groupOf([insertion(0, 1)]))
+      const { id, to } = await data.changes({ since: { id: begin.id, at: begin.to } })
+      await data.main.commit(groupOf([insertion(1, 2)]))
+      await data.changes({ stored: { id, at: to } })
+      // The first is gone: only later ones are kept.
+      assert.equal((await changesOf(data, begin)).range.start, to)
+      assert.deepEqual(sequencesOf((await changesOf(data, { ...begin, to })).records), [[1, 2]])
+      const other = await data.changes({ since: { id, at: to + 10_000 } })
+      assert.deepEqual([other.id === id, other.from, other.to], [false, 0, 0])
+    })
+  })
+})
+
+async function withData(
+  dataDir: string,
+  work: (data: DataStore) => Promise<void>,
+  reasons: string[] = [],
+  maxChangesBytes = 1_000_000,
+): Promise<void> {
+  const logger = createLogger({ level: 'warn', write: (line: string) => reasons.push(line) })
+  const data = await openDataStore({ dataDir, logger, maxChangesBytes })
+  try {
+    await work(data)
+  } finally {
+    await data.close()
+  }
+}
+
+/** Reads the changes after the end of an earlier range. */
+async function changesOf(
+  data: DataStore,
+  { id, to }: JournalRange,
+): Promise<{ readonly range: JournalRange; readonly records: readonly ChangeRecord[] }> {
+  const { chunks, ...range } = await data.changes({ since: { id, at: to } })
+  const records: ChangeRecord[] = []
+  for await (const record of recordsIn(chunks())) records.push(record)
+  return { range, records }
+}
+
+function sequencesOf(records: readonly ChangeRecord[]): number[][] {
+  return records.flatMap((record) => (record.kind === 'points' ? [[record.since, record.sequence]] : []))
+}
