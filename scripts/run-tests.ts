@@ -185,7 +185,9 @@ class Run {
       child.send(file)
     })
     clearTimeout(hung)
-    const result = { file, ...report }
+    const { passed, skipped, failures } = report
+    const isEmpty = options.length === 0 && passed + skipped + failures.length === 0
+    const result = { file, ...report, ...(isEmpty && { failures: [{ name: file, error: 'no test ran' }] }) }
     this.#results.push(result)
     if (named.length === 0) printFile(result)
   }
@@ -228,8 +230,11 @@ function startProcess(): ChildProcess {
   const spec = named.length === 0 ? [] : ['--test-reporter=spec', '--test-reporter-destination=stdout']
   const reporters = [reporter, '--test-reporter-destination=stdout', ...spec]
   const program = join(root, 'scripts/test-process.ts')
-  const tracking = `--import=${pathToFileURL(join(root, 'scripts/test-tracking.ts'))}`
-  return spawn(process.execPath, [tracking, ...reporters, ...options, program], {
+  // In this order: what the second replaces, until the test runner has it, must not reach the modules under test.
+  const hooks = ['test-threads.ts', 'test-tracking.ts'].map(
+    (name) => `--import=${pathToFileURL(join(root, 'scripts', name))}`,
+  )
+  return spawn(process.execPath, [...hooks, ...reporters, ...options, program], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: { ...environment, ...(process.argv.includes('--mutants') ? { SLOW_MUTANTS: '1' } : {}) },
