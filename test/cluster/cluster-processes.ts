@@ -24,10 +24,38 @@ const mutants = join(import.meta.dirname, 'mutants.ts')
 /** The API key of all nodes. */
 export const grpcKey = 'a-key-for-tests'
 
-/** Log servers and nodes. Each is a process that can be killed, stopped and started again. */
-export class ClusterProcesses implements AsyncDisposable {
+export interface ClusterOptions {
+  readonly logServers: 1 | 3
+  readonly nodes: number
+  /** How many nodes to start now; the others can be started later. Absent: all. */
+  readonly started?: number
+  readonly environment?: Readonly<Record<string, string>>
+  /** Nodes and log servers reach each other through proxies. */
+  readonly isDivisible?: boolean
+  /** Puts the data of each process on a file system of this size, if this process may mount one. */
+  readonly volumeBytes?: number | undefined
+}
+
+/** A node in a test: a process, or a service in this process. */
+interface TestedNode {
+  start(): Promise<void>
+  /** Ends the node for good and frees what it has. */
+  end(): Promise<void>
+}
+
+/** What tells a node from the others. */
+export interface NodePlace {
+  readonly name: string
+  readonly directory: string
+  readonly port: number
+  /** Its links to the log servers. Empty if they cannot be disturbed. */
+  readonly links?: readonly FaultyProxy[]
+}
+
+/** Log servers, which are processes, and nodes, which can be killed, stopped and started again. */
+export class TestedCluster<Node extends TestedNode> implements AsyncDisposable {
   readonly servers: NatsServers
-  readonly nodes: readonly NodeProcess[]
+  readonly nodes: readonly Node[]
   /** By node: its links to the log servers. Empty if they cannot be disturbed. */
   readonly links: readonly (readonly FaultyProxy[])[]
   /** Whether each node has a part of the points. */
@@ -35,7 +63,7 @@ export class ClusterProcesses implements AsyncDisposable {
 
   private constructor(
     servers: NatsServers,
-    nodes: readonly NodeProcess[],
+    nodes: readonly Node[],
     links: readonly (readonly FaultyProxy[])[],
     hasParts: boolean,
   ) {
@@ -45,19 +73,12 @@ export class ClusterProcesses implements AsyncDisposable {
     this.hasParts = hasParts
   }
 
-  static async start(options: {
-    readonly logServers: 1 | 3
-    readonly nodes: number
-    /** How many nodes to start now; the others can be started later. Absent: all. */
-    readonly started?: number
-    readonly environment?: Readonly<Record<string, string>>
-    /** Nodes and log servers reach each other through proxies. */
-    readonly isDivisible?: boolean
-    /** Puts the data of each process on a file system of this size, if this process may mount one. */
-    readonly volumeBytes?: number | undefined
-  }): Promise<ClusterProcesses> {
-    const { logServers: count, isDivisible = false, volumeBytes } = options
-    const servers = await NatsServers.start({ count, isDivisible, volumeBytes })
+  static async startWith<Node extends TestedNode>(
+    options: ClusterOptions,
+    nodeOf: (place: NodePlace, environment: Readonly<Record<string, string>>) => Node,
+  ): Promise<TestedCluster<Node>> {
+    const { logServers: count, isDivisible = false, volumeBytes, environment } = options
+    const servers = await NatsServers.start({ count, isDivisible: isDivisible && count > 1, volumeBytes })
     const links = await Promise.all(
       Array.from({ length: isDivisible ? options.nodes : 0 }, () =>
         Promise.all(servers.clientPorts.map((port) => FaultyProxy.start(port))),
@@ -68,31 +89,46 @@ export class ClusterProcesses implements AsyncDisposable {
     const nodes = Array.from({ length: options.nodes }, (_, index) => {
       const name = `node-${index}`
       const directory = join(servers.directory, name)
-      mkdirSync(directory)
-      const volume = volumeBytes === undefined ? undefined : SmallDisk.mount(volumeBytes)
-      const [http, grpc] = ports.slice(index * 2) as [number, number]
-      const urls = links[index]?.map(({ port }) => `nats://127.0.0.1:${port}`) ?? servers.urls
-      const place = { name, directory, port: http, volume }
-      return new NodeProcess(place, {
-        CLUSTER_NATS_URL: [...urls, ...servers.monitorUrls].join(','),
-        CLUSTER_NAME: 'test',
-        CLUSTER_NODE_NAME: name,
-        CLUSTER_ZONE: `zone-${index}`,
-        CLUSTER_LOG_BYTES: '1G',
-        GRPC_PORT: String(grpc),
-        ...options.environment,
-      })
+      const [port, grpc] = ports.slice(index * 2) as [number, number]
+      const urls = links[index]?.map((link) => `nats://127.0.0.1:${link.port}`) ?? servers.urls
+      return nodeOf(
+        { name, directory, port, ...(isDivisible && { links: links[index]! }) },
+        {
+          CLUSTER_NATS_URL: [...urls, ...servers.monitorUrls].join(','),
+          CLUSTER_NAME: 'test',
+          CLUSTER_NODE_NAME: name,
+          CLUSTER_ZONE: `zone-${index}`,
+          CLUSTER_LOG_BYTES: '1G',
+          GRPC_ROOT_PASSWORD: grpcKey,
+          GRPC_PORT: String(grpc),
+          HTTP_PORT: String(port),
+          THREADS: '1',
+          SHUTDOWN_TIMEOUT_MS: '500',
+          ...environment,
+        },
+      )
     })
     await Promise.all(nodes.slice(0, options.started).map((node) => node.start()))
-    return new ClusterProcesses(servers, nodes, links, options.environment?.CLUSTER_REPLICAS !== undefined)
+    return new TestedCluster(servers, nodes, links, environment?.CLUSTER_REPLICAS !== undefined)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.nodes.map((node) => node.kill()))
+    await Promise.all(this.nodes.map((node) => node.end()))
     for (const link of this.links.flat()) await link[Symbol.asyncDispose]()
-    for (const { volume } of this.nodes) volume?.[Symbol.dispose]()
     await this.servers[Symbol.asyncDispose]()
   }
+}
+
+/** A cluster whose nodes are processes. */
+export type ClusterProcesses = TestedCluster<NodeProcess>
+
+export const ClusterProcesses = {
+  start: (options: ClusterOptions): Promise<ClusterProcesses> =>
+    TestedCluster.startWith(options, (place, environment) => {
+      mkdirSync(place.directory)
+      const volume = options.volumeBytes === undefined ? undefined : SmallDisk.mount(options.volumeBytes)
+      return new NodeProcess({ ...place, volume }, environment)
+    }),
 }
 
 export class NodeProcess {
@@ -107,16 +143,11 @@ export class NodeProcess {
   readonly #environment: Readonly<Record<string, string>>
   #process: ChildProcess | undefined
 
+  /** @param environment the settings: `TestedCluster` has those of a node of a cluster */
   constructor(
-    place: {
-      readonly name: string
-      readonly directory: string
-      readonly port: number
-      readonly volume: SmallDisk | undefined
-    },
+    { name, directory, port, volume }: NodePlace & { readonly volume: SmallDisk | undefined },
     environment: Readonly<Record<string, string>>,
   ) {
-    const { name, directory, port, volume } = place
     this.name = name
     this.volume = volume
     this.url = `http://127.0.0.1:${port}`
@@ -187,6 +218,11 @@ export class NodeProcess {
     const exited = once(this.#process!, 'exit')
     this.#process!.kill('SIGTERM')
     await exited
+  }
+
+  async end(): Promise<void> {
+    await this.kill()
+    this.volume?.[Symbol.dispose]()
   }
 
   /** Empties the store of a stopped node. */

@@ -1,66 +1,21 @@
 import { join } from 'node:path'
 import { createLogger } from '../../src/base/log.ts'
 import { type Service, startService } from '../../src/main.ts'
-import { FaultyProxy } from '../support/faulty-proxy.ts'
-import { freePorts } from '../support/free-ports.ts'
-import { found } from '../support/nats-log.ts'
-import { NatsServers } from '../support/nats-servers.ts'
+import type { FaultyProxy } from '../support/faulty-proxy.ts'
 import { testConfig } from '../support/settings.ts'
-import { grpcKey } from './cluster-processes.ts'
+import { type ClusterOptions, type NodePlace, TestedCluster } from './cluster-processes.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
-/** Real log servers, and nodes in this process: starting one costs a fifth of starting a process. */
-export class ClusterServices implements AsyncDisposable {
-  readonly servers: NatsServers
-  readonly nodes: readonly NodeService[]
+/** A cluster whose nodes are in this process: starting one costs a fifth of starting a process. */
+export type ClusterServices = TestedCluster<NodeService>
 
-  private constructor(servers: NatsServers, nodes: readonly NodeService[]) {
-    this.servers = servers
-    this.nodes = nodes
-  }
-
-  static async start(options: {
-    readonly logServers: 1 | 3
-    readonly nodes: number
-    /** How many nodes to start now; the others can be started later. Absent: all. */
-    readonly started?: number
-    readonly environment?: Readonly<Record<string, string>>
-  }): Promise<ClusterServices> {
-    const { logServers } = options
-    const servers = await NatsServers.start({ count: logServers, isDivisible: logServers > 1 })
-    await found(servers, 'test')
-    const ports = await freePorts(options.nodes * 2)
-    const links = await Promise.all(
-      Array.from({ length: options.nodes }, () =>
-        Promise.all(servers.clientPorts.map((port) => FaultyProxy.start(port))),
-      ),
-    )
-    const nodes = links.map((linksOfNode, index) => {
-      const urls = linksOfNode.map(({ port }) => `nats://127.0.0.1:${port}`)
-      const [http, grpc] = ports.slice(index * 2) as [number, number]
-      return new NodeService(`node-${index}`, linksOfNode, {
-        CLUSTER_NATS_URL: [...urls, ...servers.monitorUrls].join(','),
-        CLUSTER_NAME: 'test',
-        CLUSTER_ZONE: `zone-${index}`,
-        CLUSTER_LOG_BYTES: '1G',
-        CLUSTER_ADVERTISE: `127.0.0.1:${http}`,
-        DATA_DIR: join(servers.directory, `node-${index}`, 'data'),
-        GRPC_PORT: String(grpc),
-        HTTP_PORT: String(http),
-        ...options.environment,
-      })
-    })
-    const cluster = new ClusterServices(servers, nodes)
-    await Promise.all(nodes.slice(0, options.started).map((node) => node.start()))
-    return cluster
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.nodes.map((node) => node.stop()))
-    for (const link of this.nodes.flatMap(({ links }) => links)) await link[Symbol.asyncDispose]()
-    await this.servers[Symbol.asyncDispose]()
-  }
+export const ClusterServices = {
+  start: (options: ClusterOptions): Promise<ClusterServices> =>
+    TestedCluster.startWith(
+      { ...options, isDivisible: true },
+      (place, environment) => new NodeService(place, environment),
+    ),
 }
 
 /** A node in this process that keeps its ports and its data when it is started again. */
@@ -76,16 +31,16 @@ export class NodeService {
   #ended: Promise<void> | undefined
 
   constructor(
-    name: string,
-    links: readonly FaultyProxy[],
-    environment: Readonly<Record<string, string>> & { readonly DATA_DIR: string },
+    { name, directory, port, links = [] }: NodePlace,
+    environment: Readonly<Record<string, string>>,
   ) {
     this.name = name
     this.links = links
-    this.url = `http://127.0.0.1:${environment.HTTP_PORT}`
+    this.url = `http://127.0.0.1:${port}`
     this.grpcAddress = `127.0.0.1:${environment.GRPC_PORT}`
-    this.dataDir = environment.DATA_DIR
-    this.#environment = environment
+    this.dataDir = join(directory, 'data')
+    const own = { CLUSTER_ADVERTISE: `127.0.0.1:${port}`, DATA_DIR: this.dataDir }
+    this.#environment = { ...own, ...environment }
   }
 
   /** Starts the node; it is not ready yet. */
@@ -93,14 +48,7 @@ export class NodeService {
     await this.#ended
     this.#ended = undefined
     for (const link of this.links) link.heal()
-    const config = testConfig({
-      CLUSTER_NODE_NAME: this.name,
-      GRPC_ROOT_PASSWORD: grpcKey,
-      THREADS: '1',
-      SHUTDOWN_TIMEOUT_MS: '500',
-      ...this.#environment,
-    })
-    this.#service = await startService(config, { logger })
+    this.#service = await startService(testConfig(this.#environment), { logger })
   }
 
   async isReady(): Promise<boolean> {
@@ -123,5 +71,9 @@ export class NodeService {
   async stop(): Promise<void> {
     this.#ended ??= this.#service?.close()
     await this.#ended
+  }
+
+  async end(): Promise<void> {
+    await this.stop()
   }
 }
