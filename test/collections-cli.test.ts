@@ -3,11 +3,10 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { createHttpClient, type VectorClient } from '../src/client/index.ts'
-import { assertEnded, type Ended, run, ServerProcess, temporaryDirectory } from './support/process.ts'
+import { assertEnded, type Ended, run, temporaryDirectory } from './support/process.ts'
+import { apiKey, startTestService, type TestService } from './support/service.ts'
 
-/** Collections with the real command line, against a real service in a separate process. */
-
-const key = 'a-key-for-tests'
+/** Collections with the real command line, against a real service. */
 
 function linesOf(contents: readonly string[]): string {
   return contents
@@ -17,12 +16,12 @@ function linesOf(contents: readonly string[]): string {
 
 describe('vicinal with collections', () => {
   let directory: AsyncDisposable & { readonly path: string }
-  let server: ServerProcess
+  let server: TestService
   let client: VectorClient
 
   before(async () => {
     directory = await temporaryDirectory()
-    server = await ServerProcess.start(join(directory.path, 'data'), { GRPC_ROOT_PASSWORD: key })
+    server = await startTestService()
     client = createHttpClient({ baseUrl: server.httpUrl })
   })
   after(async () => {
@@ -40,7 +39,7 @@ describe('vicinal with collections', () => {
   }
 
   function overGrpc(...args: readonly string[]): Promise<Ended> {
-    return run([...args, '--grpc', server.grpcAddress, '--api-key', key])
+    return run([...args, '--grpc', server.grpcAddress, '--api-key', apiKey])
   }
 
   function overHttp(...args: readonly string[]): Promise<Ended> {
