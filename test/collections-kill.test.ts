@@ -2,16 +2,7 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -21,11 +12,12 @@ import { openDataStore } from '../src/storage/data-store.ts'
 import type { DataStore } from '../src/storage/store.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { contentsOf, groupOf, insertionsOf, refusedRequest } from './support/stored-points.ts'
+import { until } from './support/until.ts'
 
 /**
- * A process that changes the collections of a data directory is stopped before each of its steps on the disk, and the
- * directory is copied: a process that is killed there leaves the same bytes. Each copy has the old state or the complete
- * change, and nothing is left behind.
+ * A process that makes all kinds of changes to the collections of a data directory is stopped before each of its steps
+ * on the disk, and the directory is copied: a process that is killed there leaves the same bytes. Each copy has the state
+ * before the change under way or after it, and nothing is left behind.
  */
 
 const oldPoints = 1200
@@ -44,74 +36,89 @@ async function withData<Result>(
   }
 }
 
-/** Everything that is stored: the number of points of each collection, and the aliases. */
-async function contents(dataDir: string): Promise<object> {
+interface Found {
+  /** The number of points of each collection, and the aliases. */
+  readonly counts: { readonly points: Readonly<Record<string, number>>; readonly aliases: object }
+  /** All that is stored. */
+  readonly whole: object
+}
+
+/** Opens what a killed process left, and waits until dropped collections have left no directories. */
+async function open(dataDir: string): Promise<Found> {
   return await withData(dataDir, async (data) => {
-    const points: [string, number][] = [['default', (await contentsOf(data.main)).size]]
-    for (const { name, number } of data.collections.values()) {
-      points.push([name, (await contentsOf(await data.open(number))).size])
+    const aliases = Object.fromEntries([...data.aliases].sort())
+    const points: Record<string, number> = {}
+    const whole: object[] = [aliases]
+    for (const { name, number } of [{ name: 'default', number: 0 }, ...data.collections.values()]) {
+      const store = number === 0 ? data.main : await data.open(number)
+      const stored = await contentsOf(store)
+      points[name] = stored.size
+      const records = [...stored].map(([slot, point]) => [slot, point, store.record(slot, point.id)])
+      const refused = store.keyedRequest(refusedRequest.keyHash)?.refused
+      const { sequence, slotCount, keyedRequestCount } = store
+      whole.push({ name, records, refused, sequence, slotCount, keyedRequestCount })
     }
-    return { points: Object.fromEntries(points), aliases: Object.fromEntries([...data.aliases].sort()) }
+    const directories = Object.keys(points).map((name) => numbers[name]!)
+    const left = (): string[] => readdirSync(join(dataDir, 'collections')).sort()
+    await until(
+      () => isDeepStrictEqual(left(), directories.sort()),
+      () => `${left()}, not ${directories}`,
+    )
+    assert.deepEqual(
+      readdirSync(dataDir).filter((name) => name.includes('.new')),
+      [],
+    )
+    return { counts: { points, aliases }, whole }
   })
 }
 
-/** The points of the changed collection, without the ids of new ones, and the outcome that is stored for the key. */
-async function everything(dataDir: string): Promise<object> {
-  return await withData(dataDir, async (data) => {
-    const store = await data.open(data.collections.get('old')!.number)
-    const points = [...(await contentsOf(store))].map(([slot, { id, ...point }]) => {
-      return [slot, slot < oldPoints ? id : '', point, store.record(slot, id)]
-    })
-    const keyed = store.keyedRequest(refusedRequest.keyHash)
-    const { sequence, slotCount, keyedRequestCount } = store
-    return { points, refused: keyed?.refused.length, sequence, slotCount, keyedRequestCount }
-  })
-}
+/** The directories of the collections. */
+const numbers: Readonly<Record<string, string>> = { default: '0', empty: '1', old: '2', new: '3' }
 
 /** What a killed process leaves behind. */
 interface Remains {
   readonly dataDir: string
   /** The step before which it was killed; undefined if it ended by itself. */
   readonly step: number | undefined
-  /** Whether it had been told that the change is done. */
-  readonly isDone: boolean
+  /** How many changes it had been told are done. */
+  readonly done: number
   /** Whether it leaves the same bytes as before the step before, so that there is nothing to check. */
   readonly isSame: boolean
 }
 
 /**
- * Runs changing-child.ts on a copy of the template and yields what it would leave if it were killed before each of its
- * disk steps, and at last what it leaves. Each is removed before the next.
+ * Runs changing-child.ts and yields what it would leave if it were killed before each of its disk steps, and at last what
+ * it leaves. Each copy is removed before the next.
  */
-async function* killedBeforeEachStep(template: string, what: string): AsyncGenerator<Remains, void> {
-  const directory = dirname(template)
-  const [dataDir, copy, countPath, donePath] = ['data', 'copy', 'count', 'done'].map((name) =>
-    join(directory, name),
-  ) as [string, string, string, string]
-  cpSync(template, dataDir, { recursive: true })
+async function* killedBeforeEachStep(dataDir: string): AsyncGenerator<Remains, void> {
+  const directory = dirname(dataDir)
+  const [copy, countPath, donePath] = ['copy', 'count', 'done'].map((name) => join(directory, name)) as [
+    string,
+    string,
+    string,
+  ]
   const preload = new URL('./support/disk-steps-preload.ts', import.meta.url)
   preload.search = new URLSearchParams({ before: '1', count: countPath, signal: 'SIGSTOP' }).toString()
   const script = join(import.meta.dirname, 'support/changing-child.ts')
-  const child = spawn(
-    process.execPath,
-    ['--import', preload.href, script, dataDir, what, countPath, donePath],
-    { stdio: ['ignore', 'inherit', 'inherit'] },
-  )
+  const args = [dataDir, countPath, donePath, ...changes.map(({ what }) => what)]
+  const child = spawn(process.execPath, ['--import', preload.href, script, ...args], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
   const ended = once(child, 'close')
   try {
     let last = ''
     for (let step = 1; await isStopped(child); step += 1) {
-      const isDone = existsSync(donePath)
-      const digest = `${isDone} ${digestOf(dataDir)}`
+      const done = statSync(donePath).size
+      const digest = `${done} ${digestOf(dataDir)}`
       const isSame = digest === last
       last = digest
       if (!isSame) cpSync(dataDir, copy, { recursive: true })
-      yield { dataDir: copy, step, isDone, isSame }
+      yield { dataDir: copy, step, done, isSame }
       rmSync(copy, { recursive: true, force: true })
       child.kill('SIGCONT')
     }
     assert.deepEqual(await ended, [0, null])
-    yield { dataDir, step: undefined, isDone: true, isSame: false }
+    yield { dataDir, step: undefined, done: changes.length, isSame: false }
   } finally {
     child.kill('SIGKILL')
     await ended
@@ -162,71 +169,56 @@ async function makeOld(dataDir: string): Promise<void> {
       new Map([
         ['a', 'old'],
         ['b', 'old'],
+        ['d', 'old'],
       ]),
       [],
     )
   })
 }
 
-async function makePlain(dataDir: string): Promise<void> {
-  await withData(dataDir, (data) => data.main.commit(groupOf(insertionsOf(2))))
+type Counts = Found['counts']
+
+const old: Counts = {
+  points: { default: 2, empty: 0, old: oldPoints },
+  aliases: { a: 'old', b: 'old', d: 'old' },
 }
+const aliases = { a: 'empty', c: 'default', d: 'old' }
 
-/** Opens and closes until dropped collections leave no directories. Returns the directories that remain. */
-async function directoriesLeft(dataDir: string, numbers: readonly string[]): Promise<readonly string[]> {
-  const directory = join(dataDir, 'collections')
-  const list = (): string[] => (existsSync(directory) ? readdirSync(directory) : [])
-  for (let attempt = 0; attempt < 20 && list().length > numbers.length; attempt += 1) {
-    await withData(dataDir, async () => {})
-  }
-  return list().sort()
-}
-
-const plain = { points: { default: 2 }, aliases: {} }
-const old = { points: { default: 2, empty: 0, old: oldPoints }, aliases: { a: 'old', b: 'old' } }
-
-const cases: readonly {
+interface Change {
   readonly what: string
-  readonly make: (dataDir: string) => Promise<void>
-  readonly before: object
-  readonly after: object
-  readonly directories: readonly (readonly string[])[]
+  /** Given what was stored before; absent: neither points nor aliases are added or removed. */
+  readonly after?: (before: Counts) => Counts
+  /** What may be stored of a change of several parts, if not all or nothing. */
+  readonly parts?: (before: Counts) => readonly Counts[]
   /** The fewest steps to expect. With fewer, the count misses some. */
   readonly stepsMin: number
-}[] = [
+}
+
+function withPoints(before: Counts, points: Counts['points']): Counts {
+  return { ...before, points: { ...before.points, ...points } }
+}
+
+/** In the order in which they are made. */
+const changes: readonly Change[] = [
+  { what: 'create', after: (before) => withPoints(before, { new: 0 }), stepsMin: 5 },
+  { what: 'first insert', after: (before) => withPoints(before, { empty: 3 }), stepsMin: 6 },
   {
-    what: 'create',
-    make: makePlain,
-    before: plain,
-    after: { points: { default: 2, new: 0 }, aliases: {} },
-    directories: [['0'], ['0', '1']],
-    stepsMin: 8,
+    what: 'two inserts',
+    after: (before) => withPoints(before, { empty: 6, old: oldPoints + 3 }),
+    parts: (before) => [withPoints(before, { empty: 6 }), withPoints(before, { old: oldPoints + 3 })],
+    stepsMin: 4,
   },
+  // 100 of the points are removed and 2 are inserted.
   {
-    what: 'first insert',
-    make: makeOld,
-    before: old,
-    after: { ...old, points: { default: 2, empty: 3, old: oldPoints } },
-    directories: [['0', '1', '2']],
-    stepsMin: 8,
+    what: 'varied changes',
+    after: (before) => withPoints(before, { old: oldPoints + 3 - 100 + 2 }),
+    stepsMin: 5,
   },
-  {
-    what: 'aliases',
-    make: makeOld,
-    before: old,
-    after: { ...old, aliases: { a: 'empty', c: 'default' } },
-    directories: [['0', '1', '2']],
-    stepsMin: 1,
-  },
+  { what: 'refusals', stepsMin: 1 },
+  { what: 'aliases', after: (before) => ({ ...before, aliases }), stepsMin: 1 },
   {
     what: 'drop',
-    make: makeOld,
-    before: old,
-    after: { points: { default: 2, empty: 0 }, aliases: {} },
-    directories: [
-      ['0', '1', '2'],
-      ['0', '1'],
-    ],
+    after: ({ points: { old: _, ...points } }) => ({ points, aliases: { a: 'empty', c: 'default' } }),
     stepsMin: 6,
   },
 ]
@@ -234,63 +226,41 @@ const cases: readonly {
 describe('a process that is killed before any step', {
   skip: process.platform !== 'linux' && 'it reads /proc',
 }, () => {
-  for (const { what, make, before, after, directories, stepsMin } of cases) {
-    it(`of ${what} leaves the old state or the complete change, and nothing else`, async () => {
-      await using directory = await temporaryDirectory()
-      const template = join(directory.path, 'template')
-      await make(template)
-      let hasChanged = false
-      let steps = 0
-      for await (const { dataDir, step, isDone, isSame } of killedBeforeEachStep(template, what)) {
-        steps = step ?? steps
-        if (isSame) continue
-        const found = await contents(dataDir)
-        const [expected] = [before, after].filter((each) => isDeepStrictEqual(each, found))
-        assert.deepEqual(found, expected ?? before, `killed before step ${step}`)
-        const isChanged = expected === after
-        // A change that was acknowledged, or was there after a kill at an earlier step, must be there.
-        assert.ok(isChanged || (!isDone && !hasChanged), `step ${step}`)
-        hasChanged ||= isChanged
-        const left = await directoriesLeft(dataDir, directories.at(isChanged ? -1 : 0)!)
-        assert.deepEqual(left, directories.at(isChanged ? -1 : 0))
-        assert.ok(!readdirSync(dataDir).some((name) => name.includes('.new')))
-      }
-      assert.ok(steps >= stepsMin, `${steps} steps were counted`)
-      assert.ok(hasChanged)
-    })
-  }
-
-  for (const what of ['changes', 'refusals']) {
-    it(`of a commit of ${what} leaves points and keys unchanged or completely changed`, async () => {
-      await using directory = await temporaryDirectory()
-      const template = join(directory.path, 'template')
-      await makeOld(template)
-      const before = await everything(template)
-      const changed: object[] = []
-      for await (const { dataDir, step, isDone, isSame } of killedBeforeEachStep(template, what)) {
-        if (isSame) continue
-        const found = await everything(dataDir)
-        if (isDeepStrictEqual(found, before)) assert.ok(!isDone && changed.length === 0, `step ${step}`)
-        else changed.push(found)
-        // The last one is complete.
-        if (step === undefined) for (const each of changed) assert.deepEqual(each, found)
-      }
-      assert.ok(changed.length > 0)
-    })
-  }
-
-  it('of inserts into two collections leaves each insert complete or absent', async () => {
+  it('leaves each change complete or not begun, and nothing else', async () => {
     await using directory = await temporaryDirectory()
-    const template = join(directory.path, 'template')
-    await makeOld(template)
-    for await (const { dataDir, isDone, isSame } of killedBeforeEachStep(template, 'two inserts')) {
-      if (isSame) continue
-      const { points } = (await contents(dataDir)) as typeof old
-      assert.ok(
-        [0, 3].includes(points.empty) && [oldPoints, oldPoints + 3].includes(points.old),
-        JSON.stringify(points),
-      )
-      if (isDone) assert.deepEqual(points, { default: 2, empty: 3, old: oldPoints + 3 })
+    const dataDir = join(directory.path, 'data')
+    await makeOld(dataDir)
+    let before = await open(dataDir)
+    assert.deepEqual(before.counts, old)
+    let done = 0
+    /** What was found of the change under way: once it has been there after a kill, it must be there. */
+    let changed: Found | undefined
+    const steps = changes.map(() => 0)
+    for await (const remains of killedBeforeEachStep(dataDir)) {
+      if (remains.done < changes.length) steps[remains.done]! += 1
+      if (remains.isSame) continue
+      const found = await open(remains.dataDir)
+      const where = `killed before step ${remains.step}, after ${remains.done} changes`
+      for (; done < remains.done; done += 1) {
+        // What was acknowledged must be there, and is what was found before it was.
+        assert.deepEqual(found.counts, changes[done]!.after?.(before.counts) ?? before.counts, where)
+        assert.deepEqual(found.whole, changed?.whole ?? found.whole, where)
+        before = found
+        changed = undefined
+      }
+      if (isDeepStrictEqual(found.whole, before.whole)) {
+        assert.equal(changed, undefined, where)
+        continue
+      }
+      const { what, after, parts } = changes[done] ?? assert.fail(where)
+      if (parts?.(before.counts).some((part) => isDeepStrictEqual(part, found.counts))) continue
+      assert.deepEqual(found.counts, after?.(before.counts) ?? before.counts, `${what}, ${where}`)
+      changed ??= found
+      assert.deepEqual(found.whole, changed.whole, `${what}, ${where}`)
+    }
+    assert.equal(done, changes.length)
+    for (const [index, { what, stepsMin }] of changes.entries()) {
+      assert.ok(steps[index]! >= stepsMin, `${steps[index]} steps were counted in ${what}`)
     }
   })
 })

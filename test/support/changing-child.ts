@@ -1,17 +1,27 @@
-import { writeFileSync } from 'node:fs'
+import { appendFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
+import type { Store } from '../../src/storage/store.ts'
 import { openTables } from '../../src/storage/tables.ts'
 import { groupOf, insertionsOf, refusedRequest, variedChanges } from './stored-points.ts'
 
-/** Opens a data directory and makes one change to its collections while disk-steps-preload.ts counts its disk steps. */
+/**
+ * Opens a data directory and makes the named changes to its collections, one after the other, while
+ * disk-steps-preload.ts counts its disk steps. The length of a file is the number of acknowledged changes.
+ */
 
-const [dataDir, what, countPath, donePath] = process.argv.slice(2) as [string, string, string, string]
+const [dataDir, countPath, donePath, ...changes] = process.argv.slice(2) as [string, string, string]
 const data = await openDataStore({ dataDir, logger: createLogger({ level: 'silent', pretty: false }) })
 const numberOf = (name: string): number => data.collections.get(name)!.number
-const commitTo = async (name: string): Promise<void> => {
+const opened: Store[] = []
+const open = async (name: string): Promise<Store> => {
   const store = await data.open(numberOf(name))
+  opened.push(store)
+  return store
+}
+const commitTo = async (name: string): Promise<void> => {
+  const store = await open(name)
   await store.commit(groupOf(insertionsOf(3, store.slotCount)))
 }
 const actions: Readonly<Record<string, () => Promise<void>>> = {
@@ -22,14 +32,11 @@ const actions: Readonly<Record<string, () => Promise<void>>> = {
   'two inserts': async () => {
     await Promise.all([commitTo('empty'), commitTo('old')])
   },
-  changes: async () => {
-    const store = await data.open(numberOf('old'))
+  'varied changes': async () => {
+    const store = await open('old')
     await store.commit(await variedChanges(store))
   },
-  refusals: async () => {
-    const store = await data.open(numberOf('old'))
-    await store.commit(groupOf([], [refusedRequest]))
-  },
+  refusals: async () => (await open('old')).commit(groupOf([], [refusedRequest])),
   aliases: () =>
     data.setAliases(
       new Map([
@@ -48,7 +55,11 @@ const actions: Readonly<Record<string, () => Promise<void>>> = {
     }
   },
 }
-writeFileSync(countPath, '')
-await actions[what]!()
 writeFileSync(donePath, '')
+writeFileSync(countPath, '')
+for (const name of changes) {
+  await actions[name]!()
+  appendFileSync(donePath, '.')
+  for (const store of opened.splice(0)) await store.close()
+}
 await data.close()

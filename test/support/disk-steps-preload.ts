@@ -20,8 +20,14 @@ function step(): void {
   if (!existsSync(countPath)) return
   appendFileSync(countPath, '.')
   // Steps of two threads at once: neither may see the number between them.
-  if (statSync(countPath).size >= before) process.kill(process.pid, signal)
+  if (statSync(countPath).size < before) return
+  process.kill(process.pid, signal)
+  // The signal can reach another thread first. On a busy machine, this one would then take steps before it is stopped.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stopMs)
 }
+
+/** Far longer than a signal takes. */
+const stopMs = 50
 
 type Call = (...args: never[]) => unknown
 
