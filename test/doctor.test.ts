@@ -1,32 +1,25 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { promisify } from 'node:util'
 import { createLogger } from '../src/base/log.ts'
 import { readConfig } from '../src/config.ts'
 import { openDataStore } from '../src/storage/data-store.ts'
 import { clusteredVectors } from './support/clusters.ts'
 import { withCollection } from './support/collection.ts'
 import { insertIds } from './support/insert-ids.ts'
-import { temporaryDirectory } from './support/process.ts'
+import { run, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { startTestService } from './support/service.ts'
 import { asLoaded, contentsOf, groupOf, insertionsOf } from './support/stored-points.ts'
 
-const program = join(import.meta.dirname, '../src/cli/main.ts')
-
 /** The exit code and the output of `vicinal doctor`. */
-async function doctor(dataDir: string, ...options: string[]): Promise<{ code: number; text: string }> {
-  const args = [program, 'doctor', '--data-dir', dataDir, ...options]
-  try {
-    const { stdout } = await promisify(execFile)(process.execPath, args)
-    return { code: 0, text: stdout }
-  } catch (error) {
-    const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string }
-    return { code, text: stdout + stderr }
-  }
+async function doctor(
+  dataDir: string,
+  ...options: string[]
+): Promise<{ readonly code: number | null; readonly text: string }> {
+  const { code, stdout, stderr } = await run(['doctor', '--data-dir', dataDir, ...options])
+  return { code, text: stdout + stderr }
 }
 
 /** Inserts enough points for a graph. Returns their ids. */
