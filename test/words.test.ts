@@ -247,6 +247,7 @@ describeBoth('searches by words', (transport) => {
         { vector, metric: 'Cosine', limit: 1, statistics: { filter: { even: true } } },
         /statistics is given, it needs words/,
       ],
+      [{ words: 'x', limit: 1, statistics: {} as never }, /^statistics.filter is missing$/],
       [{ words: 'x', limit: 1, maxDistance: 1 }, /max_distance is given, it needs a vector/],
       [{ words: 'x', limit: 1, filter: { other: { $match: 'x' } } }, /needs words at other/],
       [

@@ -343,6 +343,7 @@ export function preconditionIn(when: Precondition | undefined): Precondition | u
 
 /** @returns a copy in which every value is text, a finite number, a boolean, null, a list, a plain object, or of a class */
 export function filterIn(filter: unknown, at: string): Filter {
+  if (filter === undefined) throw invalid(`${at} is missing`)
   return filterValueIn(filter, at, 0) as Filter
 }
 

@@ -50,6 +50,18 @@ def test_words_find_points_alone_and_with_a_vector(client: Vicinal) -> None:
         assert rare.hits[0].words != found.hits[0].words
         boosted = texts.search([0, 1], "Cosine", boost=[Boost(1, filter=F("title") == "bread")])
         assert [hit.score is not None for hit in boosted.hits] == [True, True]
+        refusals: list[tuple[str, Any]] = [
+            ("words is 5: a text is needed", lambda: texts.search(words=5)),  # type: ignore[arg-type]
+            ("balance is 'x': a finite number is needed", lambda: texts.search([0, 1], "Cosine", balance="x")),  # type: ignore[arg-type]
+            ("diversity is nan: a finite", lambda: texts.search(words="x", diversity=float("nan"))),
+            ("boost is a Boost: a list is needed", lambda: texts.search(words="x", boost=Boost(1, filter={}))),  # type: ignore[arg-type]
+            ("relevant is a list: a dict is needed", lambda: Judgement([bread], words="x")),  # type: ignore[arg-type]
+            ("sweep is the text 'ef': a list", lambda: texts.evaluate([Judgement({bread: 1}, words="x")], sweep="ef")),  # type: ignore[arg-type]
+            ("words.paths.content is '1': a finite", lambda: Words(paths={"content": "1"})),  # type: ignore[dict-item]
+        ]
+        for message, call in refusals:
+            with pytest.raises(InvalidArgumentError, match=message):
+                call()
         with pytest.raises(InvalidArgumentError, match="words is a dict: Words or False is needed"):
             client.collections.put("texts", words={"content": 1})  # type: ignore[arg-type]
         page = texts.search(words="bread", limit=1, cursor="")

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
-from .values import Json, check_choice, check_text, check_whole, encode_value, texts_of
+from .values import Json, check_choice, check_items, check_number, check_text, check_whole, encode_value, texts_of
 
 OnRerankError: TypeAlias = Literal["fail", "skip"]
 """What a search does if the service's reranking endpoint fails: fail, or answer without reranking."""
@@ -38,7 +38,7 @@ class Boost:
     recent: Recent | None = None
 
     def __post_init__(self) -> None:
-        encode_value(self.weight, "boost.weight")
+        check_number(self.weight, "boost.weight")
         if (self.filter is None) == (self.recent is None):
             raise InvalidArgumentError("boost must have one of filter and recent")
         if self.recent is not None and not isinstance(self.recent, Recent):
@@ -92,9 +92,10 @@ class AnswerShape:
 
     def check_shape(self) -> None:
         """Refuse values of other types; the service knows the limits."""
-        for index, boost in enumerate(self.boost or ()):
-            if not isinstance(boost, Boost):
-                raise InvalidArgumentError(f"boost[{index}] is a {type(boost).__name__}: a Boost is needed")
+        if self.boost is not None:
+            check_items(self.boost, "boost", Boost)
+        if self.diversity is not None:
+            check_number(self.diversity, "diversity")
         if self.group_by is not None and not isinstance(self.group_by, GroupBy):
             raise InvalidArgumentError(f"group_by is a {type(self.group_by).__name__}: a GroupBy is needed")
         for name, ids in (("like", self.like), ("unlike", self.unlike)):

@@ -9,7 +9,7 @@ from typing import Literal
 from .clusters import Consistency
 from .errors import InvalidArgumentError
 from .operation import HttpRequest, HttpResponse, Operation, Place, check_name
-from .values import Json, check_whole, texts_of, to_json
+from .values import Json, check_number, check_numbers, check_text, check_whole, texts_of, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,13 @@ class Words:
     language: str = "auto"
     k1: float | None = None
     b: float | None = None
+
+    def __post_init__(self) -> None:
+        check_numbers(self.paths, "words.paths")
+        check_text(self.language, "words.language")
+        for name, value in (("k1", self.k1), ("b", self.b)):
+            if value is not None:
+                check_number(value, f"words.{name}")
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON."""

@@ -8,11 +8,20 @@ from typing import Literal, TypeAlias, get_args
 
 from .answer_shape import AnswerShape, Boost
 from .clusters import Consistency
-from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
 from .operation import HttpRequest, HttpResponse, Operation, Place
-from .points import Metric
-from .values import Json, check_choice, check_whole, encode_value, to_json
+from .points import Metric, check_words
+from .values import (
+    Json,
+    check_choice,
+    check_items,
+    check_number,
+    check_numbers,
+    check_whole,
+    encode_value,
+    texts_of,
+    to_json,
+)
 from .vectors import Text, VectorLike, json_of_vector
 
 Sweep: TypeAlias = Literal["balance", "ef", "paths"]
@@ -31,6 +40,10 @@ class Judgement:
     _: KW_ONLY
     words: str | Literal[True] | None = None
     near: VectorLike | Text | None = None
+
+    def __post_init__(self) -> None:
+        check_numbers(self.relevant, "relevant")
+        check_words(self.words)
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON."""
@@ -117,11 +130,10 @@ class Evaluate(Operation[EvaluatedPoints]):
     consistency: Consistency | None = None
 
     def __post_init__(self) -> None:
-        for index, judgement in enumerate(self.judgements):
-            if not isinstance(judgement, Judgement):
-                raise InvalidArgumentError(
-                    f"judgements[{index}] is a {type(judgement).__name__}: a Judgement is needed"
-                )
+        check_items(self.judgements, "judgements", Judgement)
+        texts_of(self.sweep, "sweep")
+        if self.balance is not None:
+            check_number(self.balance, "balance")
         check_whole(self.k, "k", 1)
         if self.metric is not None or any(judgement.near is not None for judgement in self.judgements):
             check_choice(self.metric, get_args(Metric), "similarity")
@@ -168,4 +180,4 @@ def _setting_of(json: Json) -> MeasuredSetting:
 
 
 def _relevance_of(json: Json) -> Relevance:
-    return Relevance(json["ndcg"], json["recall"], json["mrr"])
+    return Relevance(float(json["ndcg"]), float(json["recall"]), float(json["mrr"]))

@@ -18,6 +18,7 @@ from .values import (
     AttributeValue,
     Json,
     check_choice,
+    check_number,
     check_text,
     check_whole,
     decode_attributes,
@@ -193,6 +194,12 @@ def check_include(include: Include | None) -> None:
         raise InvalidArgumentError(f"include is a {type(include).__name__}: an Include is needed")
 
 
+def check_words(words: object, path: str = "words") -> None:
+    """Refuse what are not words of a query."""
+    if words is not None and words is not True:
+        check_text(words, path)
+
+
 USUAL_HIT = Include(distance=True, payload=True)
 """What a search returns of each hit by default."""
 USUAL_WORDS = Include(payload=True, scores=True)
@@ -235,6 +242,12 @@ class Query(AnswerShape):
         check_whole(self.limit, "limit", 1)
         if self.ef is not None:
             check_whole(self.ef, "ef")
+        for name in ("balance", "max_distance"):
+            if getattr(self, name) is not None:
+                check_number(getattr(self, name), name)
+        check_words(self.words)
+        if self.cursor is not None:
+            check_text(self.cursor, "cursor")
         check_include(self.include)
         self.check_shape()
 
@@ -423,9 +436,8 @@ def _profile_of(json: Json) -> Profile:
 def _figures_of(hit: Json) -> dict[str, Json]:
     return {
         "distance": hit.get("distance"),
-        "score": hit.get("score"),
-        "words": hit.get("words"),
-        "rerank": hit.get("rerank"),
+        # JSON has no decimal point in a whole number.
+        **{name: float(hit[name]) for name in ("score", "words", "rerank") if name in hit},
         "highlight": [Highlight(each["path"], each["parts"]) for each in hit.get("highlight", ())],
     }
 

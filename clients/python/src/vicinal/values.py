@@ -106,6 +106,30 @@ def check_whole(value: object, path: str, least: int = 0) -> None:
         raise InvalidArgumentError(f"{path} is {value!r}, it must be a whole number from {least}")
 
 
+def check_number(value: object, path: str) -> None:
+    """Refuse a value that is not a finite number. The service knows its bounds."""
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(cast(float, value)):
+        raise InvalidArgumentError(f"{path} is {value!r}: a finite number is needed")
+
+
+def check_numbers(values: object, path: str) -> None:
+    """Refuse what is not a map from texts to numbers."""
+    if not isinstance(values, Mapping):
+        raise InvalidArgumentError(f"{path} is a {type(values).__name__}: a dict is needed")
+    for name, number in values.items():
+        check_number(number, f"{path}.{check_text(name, path)}")
+
+
+def check_items(values: object, path: str, kind: type) -> None:
+    """Refuse what is not a list of objects of a class."""
+    if not isinstance(values, Iterable):
+        raise InvalidArgumentError(f"{path} is a {type(values).__name__}: a list is needed")
+    for index, value in enumerate(values):
+        if not isinstance(value, kind):
+            raise InvalidArgumentError(f"{path}[{index}] is a {type(value).__name__}: a {kind.__name__} is needed")
+
+
 def texts_of(values: Iterable[str], name: str) -> list[str]:
     """Return a list of texts; refuse a single text, which is a sequence of its characters."""
     if isinstance(values, str):
