@@ -1,14 +1,11 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { DatabaseError } from '../base/errors.ts'
-import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint } from '../base/point.ts'
-import {
-  type Found,
-  type FoundAnswer,
-  FoundAnswerSchema,
-  FoundSchema,
-} from '../messages/generated/cluster_pb.js'
+import { atOnce } from '../base/turns.ts'
+import { FoundAnswerSchema, FoundSchema } from '../messages/generated/cluster_pb.js'
+import { Encoded } from '../messages/reader.ts'
+import { bytesOfIds, bytesOfNumbers, idsOf, numbersOf } from '../messages/vectors.ts'
+import { encode } from '../messages/writer.ts'
 import type { FoundPoints, LoggedInsert } from '../write/requests.ts'
 import type { ReadCollection, ReadingNode } from './reads/node-reads.ts'
 import { type CoverPart, checkHolds } from './reads/placement.ts'
@@ -77,14 +74,12 @@ export class Lookup {
   }
 
   /** The question to a node about the ids of some partitions. */
-  questionFor({ partitions }: CoverPart): Found {
-    const ids = this.#within(partitions)
-    const [collection, position] = [this.#collection, BigInt(this.#position)]
-    return create(FoundSchema, { collection, position, ids: Buffer.concat(ids.map(idToBytes)) })
+  questionFor({ partitions }: CoverPart): FoundQuestion {
+    return { collection: this.#collection, position: this.#position, ids: this.#within(partitions) }
   }
 
   take({ partitions }: CoverPart, { position, expiries }: FoundAnswer): void {
-    this.#asOf = Math.min(this.#asOf, Number(position))
+    this.#asOf = Math.min(this.#asOf, position)
     for (const [at, id] of this.#within(partitions).entries())
       if (!Number.isNaN(expiries[at]!)) this.#expiries.set(this.#indexes.get(id)!, expiries[at]!)
   }
@@ -98,10 +93,36 @@ export class Lookup {
   }
 }
 
-export const encodeFound = (question: Found): Uint8Array => toBinary(FoundSchema, question)
-export const decodeFound = (bytes: Uint8Array): Found => fromBinary(FoundSchema, bytes)
-export const encodeFoundAnswer = (answer: FoundAnswer): Uint8Array => toBinary(FoundAnswerSchema, answer)
-export const decodeFoundAnswer = (bytes: Uint8Array): FoundAnswer => fromBinary(FoundAnswerSchema, bytes)
+interface FoundQuestion {
+  readonly collection: string
+  /** The log position that the answer must include. */
+  readonly position: number
+  readonly ids: readonly string[]
+}
+
+interface FoundAnswer {
+  readonly position: number
+  /** When the point of each id expires: infinity for never, NaN for no point. */
+  readonly expiries: ArrayLike<number>
+}
+
+export function encodeFound({ ids, ...question }: FoundQuestion): Buffer {
+  return encode(FoundSchema, { ...question, ids: atOnce(bytesOfIds(ids)) })
+}
+
+export function decodeFound(bytes: Buffer): FoundQuestion {
+  const { collection, position, ids } = Encoded.of(FoundSchema, bytes).read()
+  return { collection, position: Number(position), ids: atOnce(idsOf(ids)) }
+}
+
+export function encodeFoundAnswer({ position, expiries }: FoundAnswer): Buffer {
+  return encode(FoundAnswerSchema, { position, expiries: bytesOfNumbers(Float64Array.from(expiries)) })
+}
+
+export function decodeFoundAnswer(bytes: Buffer): FoundAnswer {
+  const { position, expiries } = Encoded.of(FoundAnswerSchema, bytes).read()
+  return { position: Number(position), expiries: numbersOf(expiries) }
+}
 
 /**
  * Looks up ids on a node, all at one moment. A collection that was dropped meanwhile has no points; the node that
@@ -109,17 +130,15 @@ export const decodeFoundAnswer = (bytes: Uint8Array): FoundAnswer => fromBinary(
  *
  * @throws DatabaseError `not_ready` when the node does not hold the partition of an id
  */
-export async function findHere(node: FindingNode, { collection, ids: bytes }: Found): Promise<FoundAnswer> {
-  const ids = Array.from({ length: bytes.length / idBytes }, (_, at) => idFromBytes(bytes, at * idBytes))
+export async function findHere(node: FindingNode, { collection, ids }: FoundQuestion): Promise<FoundAnswer> {
   // While the collection is opened, an alias can move: its record is then later than this position.
-  const position = BigInt(node.position)
+  const { position } = node
   try {
     using lease = await node.leaseLocal(collection)
     checkHolds(node.held, PartitionSet.of(ids.map(partitionOf)))
-    const expiries = ids.map((id) => lease.database.expiryOf(id) ?? Number.NaN)
-    return create(FoundAnswerSchema, { position, expiries })
+    return { position, expiries: ids.map((id) => lease.database.expiryOf(id) ?? Number.NaN) }
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
-    return create(FoundAnswerSchema, { position, expiries: ids.map(() => Number.NaN) })
+    return { position, expiries: ids.map(() => Number.NaN) }
   }
 }

@@ -1,4 +1,3 @@
-import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { cancellation, DatabaseError, lacksRoom, reasonIn } from '../base/errors.ts'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
@@ -9,6 +8,9 @@ import {
   type Written,
   WrittenSchema,
 } from '../messages/generated/cluster_pb.js'
+import { Encoded, type Fields } from '../messages/reader.ts'
+import { bytesOfNumbers, numbersOf } from '../messages/vectors.ts'
+import { encode, type Init } from '../messages/writer.ts'
 import type { Inserted } from '../points/database.ts'
 import {
   type ChangedByPartition,
@@ -245,15 +247,9 @@ export class Writes {
     const { peers, publisher } = this.#options
     const { collection, origin, partition, payload } = batch
     using _ = publisher.hold(payload.length)
-    const message = create(WriteSchema, {
-      collection,
-      origin,
-      request: BigInt(batch.request),
-      ...(partition === undefined ? {} : { partition }),
-      payload,
-      partitions: partitions.bytes,
-      freesSpace: freesSpace(request),
-    })
+    const target = { collection, partition, partitions: partitions.bytes, freesSpace: freesSpace(request) }
+    const message = { ...target, origin, request: batch.request, payload }
+    const body = encode(WriteSchema, message, payload.length + headBytes)
     const stop = new AbortController()
     const signal = AbortSignal.any([until, stop.signal])
     const timeoutMs = askMs + payload.length / bytesPerMs
@@ -262,8 +258,8 @@ export class Writes {
     })
     late.catch(() => {})
     try {
-      const answer = peers.ask(node, 'write', toBinary(WriteSchema, message), { signal, timeoutMs })
-      return endedOf(fromBinary(WrittenSchema, await Promise.race([answer, late])))
+      const answer = peers.ask(node, 'write', body, { signal, timeoutMs })
+      return endedOf(Encoded.of(WrittenSchema, await Promise.race([answer, late])).read())
     } finally {
       stop.abort()
     }
@@ -271,14 +267,14 @@ export class Writes {
 
   async #answerWrite(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
     const { publisher, node, stall } = this.#options
-    const { request, partitions: bytes, freesSpace, ...message } = fromBinary(WriteSchema, body)
+    const { request, partitions: bytes, freesSpace, ...message } = Encoded.of(WriteSchema, body).read()
     const partitions = new PartitionSet(bytes)
     if (partitions.common(node.held).size === 0) checkHolds(node.held, partitions)
     const full = stall()
     if (full !== undefined && !freesSpace) throw full
     const { collection, origin, partition, payload } = message
     const batch = { collection, origin, partition, payload, request: Number(request) }
-    return toBinary(WrittenSchema, writtenOf(await publisher.send(batch, signal)))
+    return encode(WrittenSchema, writtenOf(await publisher.send(batch, signal)))
   }
 
   /** Resolves when owners of partitions have applied the log up to a position. */
@@ -290,13 +286,10 @@ export class Writes {
     const { self, peers, timeoutMs, retryMs } = this.#options
     const until = this.#until(caller)
     const ask = async (part: CoverPart, signal: AbortSignal): Promise<void> => {
-      const question = create(AppliedSchema, {
-        position: BigInt(position),
-        partitions: part.partitions.bytes,
-      })
+      const question = { position, partitions: part.partitions.bytes }
       if (part.node === self) return await this.#apply(position, part.partitions, signal)
       await peers
-        .ask(part.node, 'applied', toBinary(AppliedSchema, question), { signal, timeoutMs })
+        .ask(part.node, 'applied', encode(AppliedSchema, question), { signal, timeoutMs })
         .catch((error: unknown) => {
           this.#full.note(part.node, error)
           throw error
@@ -315,7 +308,7 @@ export class Writes {
   }
 
   async #answerApplied(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
-    const { position, partitions } = fromBinary(AppliedSchema, body)
+    const { position, partitions } = Encoded.of(AppliedSchema, body).read()
     await this.#apply(Number(position), new PartitionSet(partitions), signal)
     return new Uint8Array()
   }
@@ -331,7 +324,7 @@ export class Writes {
 
   async #answerFound(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
     const question = decodeFound(body)
-    await this.#options.waitFor(Number(question.position), signal)
+    await this.#options.waitFor(question.position, signal)
     return encodeFoundAnswer(await findHere(this.#options.node, question))
   }
 
@@ -391,25 +384,26 @@ function isOverloaded(error: unknown): error is DatabaseError {
   return error instanceof DatabaseError && error.reason === 'overloaded'
 }
 
-function writtenOf(ended: Ended): Written {
+function writtenOf(ended: Ended): Init<Written> {
   const { position, held } = ended
-  const head = { position: BigInt(position), ...(held === undefined ? {} : { held: held.bytes }) }
-  if ('error' in ended) {
-    if (!(ended.error instanceof DatabaseError)) throw ended.error
-    const { reason, message: error } = ended.error
-    return create(WrittenSchema, { ...head, reason, error })
-  }
-  return create(WrittenSchema, { ...head, result: resultMessage(ended.result) })
+  const head = { position, held: held?.bytes }
+  if (!('error' in ended)) return { ...head, result: resultMessage(ended.result) }
+  if (!(ended.error instanceof DatabaseError)) throw ended.error
+  const { reason, message: error } = ended.error
+  return { ...head, reason, error }
 }
 
 function resultMessage(
   result: Extract<Outcome, { readonly result: unknown }>['result'],
-): NonNullable<MessageInitShape<typeof WrittenSchema>['result']> {
-  if (result instanceof Map) return { case: 'each', value: { counts: Object.fromEntries(result) } }
+): Init<Written>['result'] {
+  if (result instanceof Map) {
+    const [partitions, counts] = [[...result.keys()], [...result.values()]].map(bytesOfNumbers)
+    return { case: 'each', value: { partitions, counts } }
+  }
   if (typeof result === 'boolean') return { case: 'removed', value: result }
-  if (typeof result !== 'object') return { case: undefined }
-  if ('version' in result) return { case: 'changed', value: { ...result, version: BigInt(result.version) } }
-  if (!('ids' in result)) return { case: undefined }
+  if (typeof result !== 'object') return undefined
+  if ('version' in result) return { case: 'changed', value: result }
+  if (!('ids' in result)) return undefined
   const ids = Buffer.concat(result.ids.map((id) => (id === null ? noId : idToBytes(id))))
   const refused = result.errors.map(({ index, error: { reason, message: error } }) => ({
     index,
@@ -419,32 +413,39 @@ function resultMessage(
   return { case: 'inserted', value: { ids, refused } }
 }
 
-function endedOf({ position, held: bytes, reason, error, result }: Written): Ended {
+function endedOf({ position, held: bytes, reason, error, result }: Fields<Written>): Ended {
   const held = bytes.length === 0 ? undefined : new PartitionSet(bytes)
   const head = { position: Number(position), held }
   return reason === '' ? { ...head, result: resultIn(result) } : { ...head, error: errorOf(reason, error) }
 }
 
-function resultIn(result: Written['result']): LoggedResult | undefined {
+function resultIn(result: Fields<Written>['result']): LoggedResult | undefined {
   switch (result.case) {
     case 'inserted':
       return insertedOf(result.value)
     case 'changed': {
-      const { version, created } = result.value
+      const { version, created } = result.value.read()
       return { version: Number(version), ...(created === undefined ? {} : { created }) }
     }
     case 'removed':
       return result.value
-    case 'each':
-      return new Map(Object.entries(result.value.counts).map(([each, count]) => [Number(each), count]))
+    case 'each': {
+      const { partitions, counts } = result.value.read()
+      const each = numbersOf(counts)
+      return new Map(Array.from(numbersOf(partitions), (partition, at) => [partition, each[at]!]))
+    }
     case undefined:
       return undefined
   }
 }
 
-function insertedOf({ ids: bytes, refused }: InsertedPoints): Inserted {
-  const errors = refused.map(({ index, reason, error }) => ({ index, error: errorOf(reason, error) }))
-  const without = new Set(refused.map(({ index }) => index))
+function insertedOf(message: Encoded<InsertedPoints>): Inserted {
+  const { ids: bytes } = message.read()
+  const errors = Array.from(message.items('refused'), (item) => {
+    const { index, reason, error } = item.read()
+    return { index, error: errorOf(reason, error) }
+  })
+  const without = new Set(errors.map(({ index }) => index))
   const ids = Array.from({ length: bytes.length / idBytes }, (_, at) =>
     without.has(at) ? null : idFromBytes(bytes, at * idBytes),
   )
@@ -499,3 +500,5 @@ const askMsMax = 16_000
 /** A large request takes longer: a slow network, and a log that is busy. */
 const bytesPerMs = 5_000
 const noId = new Uint8Array(idBytes)
+/** What a write has in addition to its payload, roughly. */
+const headBytes = 512
