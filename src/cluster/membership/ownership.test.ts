@@ -10,10 +10,8 @@ import {
   shareOf,
   surplusOf,
   withEntered,
-  withOwner,
+  withOwnChanges,
   withoutCopies,
-  withoutNode,
-  withoutOwner,
   withPlaces,
   withRemoved,
   withReplicas,
@@ -54,17 +52,21 @@ describe('ownership', () => {
     const ownership = withRing(before, nodes(2), 1)
     const [move] = movesOf(ownership)
     const { partition, to, from } = move!
-    assert.equal(withoutOwner(ownership, partition, from[0]!), undefined)
-    const both = withOwner(ownership, partition, to)
-    assert.deepEqual(withoutOwner(both, partition, from[0]!)?.owners[partition], [to])
-    assert.throws(() => withoutOwner(both, partition, to), RangeError)
-    assert.throws(() => withOwner(ownership, partition, 'nobody'), RangeError)
-  })
-
-  it('reports what is lost with a node', () => {
-    const single = foundedOwnership(nodes(4), 1)
-    assert.equal(withoutNode(single, 'n0').lost.length, partitionCount / 4)
-    assert.deepEqual(withoutNode(foundedOwnership(nodes(4), 2), 'n0').lost, [])
+    const leave = (each: Ownership, answers = (_: string) => true): Ownership =>
+      withOwnChanges(each, from[0]!, () => false, answers)
+    assert.deepEqual(leave(ownership).owners[partition], from, 'nobody else has it')
+    const enter = (each: Ownership, node: string): Ownership =>
+      withOwnChanges(
+        each,
+        node,
+        (at) => at === partition,
+        () => true,
+      )
+    const both = enter(ownership, to)
+    assert.deepEqual(leave(both).owners[partition], [to])
+    assert.ok(leave(both, (node) => node !== to).owners[partition]!.includes(from[0]!), 'it does not answer')
+    assert.ok(enter(both, to).owners[partition]!.includes(to))
+    assert.equal(enter(ownership, 'nobody'), ownership)
   })
 })
 
@@ -80,10 +82,9 @@ function settled(start: Ownership, random: () => number): Ownership {
     if (copies.length + drops.length === 0) return ownership
     if (random() < 0.5 && copies.length > 0) {
       const { partition, to } = copies[Math.floor(random() * copies.length)]!
-      ownership = withOwner(ownership, partition, to)
+      ownership = changed(ownership, to, partition)
     } else if (drops.length > 0) {
-      const { partition, node } = drops[Math.floor(random() * drops.length)]!
-      ownership = withoutOwner(ownership, partition, node) ?? ownership
+      ownership = changed(ownership, drops[Math.floor(random() * drops.length)]!.node)
     }
     for (const [partition, owners] of ownership.owners.entries()) {
       const had = start.owners[partition]!
@@ -93,6 +94,16 @@ function settled(start: Ownership, random: () => number): Ownership {
       assert.ok(isWhole, `partition ${partition} has ${owners}`)
     }
   }
+}
+
+/** @param partition that the node has in addition */
+function changed(ownership: Ownership, node: string, partition?: number): Ownership {
+  return withOwnChanges(
+    ownership,
+    node,
+    (each) => each === partition,
+    () => true,
+  )
 }
 
 function nodes(count: number): { readonly name: string; readonly zone: string }[] {

@@ -60,62 +60,42 @@ export function shareOf(
 }
 
 /**
- * Adds a node that now has all points of a partition as an owner.
+ * What a node changes about itself: it becomes an owner of what it should have and has, and stops being one of what it
+ * should not have, once all that should have it are owners and answer.
  *
- * @throws RangeError when it should not have them
+ * @param has whether the node has all points of a partition
+ * @returns the same ownership where nothing changes
  */
-export function withOwner(ownership: Ownership, partition: number, node: string): Ownership {
-  const before = ownersOf(ownership, partition)
-  if (before.includes(node)) return ownership
-  if (!wantedOf(ownership, partition).includes(node)) {
-    throw new RangeError(`${node} should not have partition ${partition}`)
-  }
-  return withOwnersOf(ownership, partition, [...before, node])
-}
-
-/**
- * Removes a node as an owner of a partition. Undefined while it must stay one: not all nodes that should have the
- * partition have it yet.
- *
- * @throws RangeError when it should keep the partition
- */
-export function withoutOwner(ownership: Ownership, partition: number, node: string): Ownership | undefined {
-  const before = ownersOf(ownership, partition)
-  const wanted = wantedOf(ownership, partition)
-  if (wanted.includes(node)) throw new RangeError(`${node} has to keep partition ${partition}`)
-  if (!before.includes(node)) return ownership
-  if (wanted.length === 0 || !wanted.every((each) => before.includes(each))) return undefined
-  return withOwnersOf(
-    ownership,
-    partition,
-    before.filter((each) => each !== node),
-  )
-}
-
-/**
- * Removes a node that is gone for good, with everything it had.
- *
- * @returns also the partitions that no node has any more
- */
-export function withoutNode(
+export function withOwnChanges(
   ownership: Ownership,
   node: string,
-): { readonly ownership: Ownership; readonly lost: readonly number[] } {
+  has: (partition: number) => boolean,
+  answers: (node: string) => boolean,
+): Ownership {
+  const wanted = ownersIn(ownership.ring)
+  const owners = ownership.owners.map((before, partition) => {
+    const others = wanted[partition]!
+    if (others.includes(node))
+      return before.includes(node) || !has(partition) ? before : sorted([...before, node])
+    const mayLeave = others.length > 0 && others.every((each) => before.includes(each) && answers(each))
+    return mayLeave && before.includes(node) ? before.filter((each) => each !== node) : before
+  })
+  return owners.every((each, at) => each === ownership.owners[at]) ? ownership : { ...ownership, owners }
+}
+
+/**
+ * Removes a node with everything it had.
+ *
+ * @throws DatabaseError `precondition_failed` when no other node has some of its partitions
+ */
+function withoutNode(ownership: Ownership, node: string): Ownership {
   const owners = ownership.owners.map((each) => each.filter((owner) => owner !== node))
-  const lost = owners.flatMap((each, partition) => (each.length === 0 ? [partition] : []))
-  return { ownership: { ...ownership, owners }, lost }
-}
-
-function ownersOf({ owners }: Ownership, partition: number): readonly string[] {
-  return owners[partition]!
-}
-
-function wantedOf({ ring }: Ownership, partition: number): readonly string[] {
-  return ownersIn(ring)[partition]!
-}
-
-function withOwnersOf(ownership: Ownership, partition: number, owners: readonly string[]): Ownership {
-  return { ...ownership, owners: ownership.owners.with(partition, sorted(owners)) }
+  const lost = owners.filter((each) => each.length === 0).length
+  if (lost === 0) return { ...ownership, owners }
+  throw new DatabaseError(
+    'precondition_failed',
+    `${node} is the only node that has ${lost} of the partitions: start it, and drain it before it is removed`,
+  )
 }
 
 function sorted(names: readonly string[]): readonly string[] {
@@ -184,9 +164,7 @@ export function withRemoved(topology: Topology, node: string): Topology {
   const { [node]: gone, ...members } = topology.members
   if (gone === undefined) return topology
   const after = { ...topology, generation: topology.generation + 1, members }
-  const { ownership, lost } = withoutNode(topology.ownership, node)
-  if (lost.length > 0) throw new DatabaseError('precondition_failed', onlyCopy(node, lost))
-  return withPlaces({ ...after, ownership })
+  return withPlaces({ ...after, ownership: withoutNode(topology.ownership, node) })
 }
 
 /**
@@ -197,13 +175,7 @@ export function withRemoved(topology: Topology, node: string): Topology {
 export function withoutCopies(topology: Topology, node: string): Topology {
   const { ownership: before } = topology
   if (!before.owners.some((owners) => owners.includes(node))) return topology
-  const { ownership, lost } = withoutNode(before, node)
-  if (lost.length > 0) throw new DatabaseError('precondition_failed', onlyCopy(node, lost))
-  return { ...topology, generation: topology.generation + 1, ownership }
-}
-
-function onlyCopy(node: string, lost: readonly number[]): string {
-  return `${node} is the only node that has ${lost.length} of the partitions: start it, and drain it before it is removed`
+  return { ...topology, generation: topology.generation + 1, ownership: withoutNode(before, node) }
 }
 
 /**

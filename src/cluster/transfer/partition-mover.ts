@@ -5,7 +5,7 @@ import { heldIn } from '../../write/replica.ts'
 import type { Sharding } from '../cluster-node-options.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import type { ClusterView } from '../membership/cluster-view.ts'
-import { withOwner, withoutCopies, withoutOwner } from '../membership/ownership.ts'
+import { withOwnChanges, withoutCopies } from '../membership/ownership.ts'
 import { ownersIn } from '../membership/ring.ts'
 import { changeTopology, type Ownership, readTopology, type Topology } from '../membership/topology.ts'
 import type { Peers } from '../requests.ts'
@@ -166,7 +166,13 @@ export class PartitionMover {
   /** Makes the topology match what this node holds. */
   async #settle(node: MovingNode, before: Ownership): Promise<void> {
     const { documents, view, self } = this.#options
-    const change = (ownership: Ownership): Ownership => this.#settled(ownership, node.held)
+    const change = (ownership: Ownership): Ownership =>
+      withOwnChanges(
+        ownership,
+        self,
+        (partition) => node.held.has(partition),
+        (each) => this.#answers(each),
+      )
     if (change(before) === before) return
     const topology = await changeTopology(documents, (each) => withOwnership(each, change))
     view.noteTopology(topology)
@@ -176,21 +182,6 @@ export class PartitionMover {
         this.#gone.set(partition, topology.generation)
       }
     }
-  }
-
-  #settled(before: Ownership, held: PartitionSet): Ownership {
-    const { self } = this.#options
-    const wanted = ownersIn(before.ring)
-    let ownership = before
-    for (let partition = 0; partition < partitionCount; partition += 1) {
-      const isWanted = wanted[partition]!.includes(self)
-      const isOwner = before.owners[partition]!.includes(self)
-      if (isWanted && !isOwner && held.has(partition)) ownership = withOwner(ownership, partition, self)
-      if (!isWanted && isOwner && wanted[partition]!.every((each) => this.#answers(each))) {
-        ownership = withoutOwner(ownership, partition, self) ?? ownership
-      }
-    }
-    return ownership
   }
 
   async #drop(node: MovingNode, signal: AbortSignal): Promise<void> {
