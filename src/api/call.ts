@@ -5,17 +5,7 @@ import type { Consistency } from '../base/request-headers.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import type { Embeddings } from '../embeddings/embedder.ts'
 import type { Reranking } from '../embeddings/reranker.ts'
-import type {
-  CollectionStats,
-  Collections,
-  CollectionTotals,
-  Database,
-  Lease,
-  Moment,
-  PointsSnapshot,
-  ReadCall,
-  StatsOfNodes,
-} from '../points/database.ts'
+import type { Collections, Database, Moment, PointsSnapshot, ReadCall } from '../points/database.ts'
 import type { Audit } from './audit.ts'
 import type { SlowRequests } from './slow-requests.ts'
 
@@ -29,7 +19,7 @@ export type {
   PointsSnapshot,
   ReadCall,
   StatsOfNodes,
-}
+} from '../points/database.ts'
 
 /** The limits and defaults of operations, from the settings of the same names. */
 export interface Limits {
