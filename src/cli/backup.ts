@@ -172,7 +172,8 @@ export async function restore(
   const config = readConfig({}, { dataDir })
   const point = await restorePoint(backups, at)
   const manifest = await restoreBackupTo(config, backups, point)
-  const more = point.changes.length > 1 ? ` and the changes up to ${new Date(at!).toISOString()}` : ''
+  const isLater = at !== undefined && at > point.backup.timeMs && point.changes.length > 0
+  const more = isLater ? ` and the changes up to ${new Date(at).toISOString()}` : ''
   console.log(`${summaryOf(manifest)}${more}: restored to ${config.dataDir}`)
 }
 

@@ -192,7 +192,7 @@ export async function rehearseBackup(
     await rm(dataDir, { recursive: true })
     return contents
   }
-  let contents = await rehearse({ backup, untilMs: backup.timeMs, changes: [] }, (name, point) => {
+  let contents = await rehearse({ backup, untilMs: backup.timeMs, changes: [], begin: 0 }, (name, point) => {
     if (!sums.has(name)) sums.set(name, new PointSum())
     sums.get(name)!.add(point)
   })

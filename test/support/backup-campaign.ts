@@ -194,22 +194,25 @@ export class BackupCampaign implements AsyncDisposable {
   async assertDamageIsFound(): Promise<void> {
     const newest = globSync(join(this.#place, 'backups/*.json')).sort().at(-1)!
     const pieces = globSync(join(this.#place, 'objects/*'))
-    const { collections, parent } = JSON.parse(readFileSync(newest, 'utf8')) as {
+    const { collections, parent, changes } = JSON.parse(readFileSync(newest, 'utf8')) as {
       readonly collections: readonly { readonly pieces: readonly string[] }[]
       readonly parent?: string
+      readonly changes: { readonly pieces: readonly string[] }
     }
+    const restore = ['restore', this.#place, '--data-dir', join(this.#place, 'never')]
     const needed = [newest, ...(parent === undefined ? [] : [join(this.#place, parent)])]
     for (const { pieces } of collections) needed.push(...pieces.map((name) => join(this.#place, name)))
     assert.ok(pieces.length >= needed.length - 2)
-    for (const file of needed) {
+    const changed = changes.pieces.map((name) => join(this.#place, name))
+    assert.ok(changed.length > 0)
+    for (const file of [...needed, ...changed]) {
       const bytes = readFileSync(file)
       const damaged = Buffer.from(bytes)
       damaged[this.#below(bytes.length)]! ^= 1
       const kinds = [() => writeFileSync(file, damaged), () => rmSync(file)]
       for (const damage of file === newest ? kinds.slice(0, 1) : kinds) {
         damage()
-        const dataDir = join(this.#place, 'never')
-        const refused = await run(['restore', this.#place, '--data-dir', dataDir])
+        const refused = await run(changed.includes(file) ? ['backup', 'verify', this.#place] : restore)
         assertEnded(refused, 1, /the backup cannot be used: .* does not match its checksum|does not exist/)
         writeFileSync(file, bytes)
       }

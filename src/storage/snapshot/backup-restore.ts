@@ -27,8 +27,10 @@ export interface RestorePoint {
   readonly backup: Backup
   /** Later changes are not applied. */
   readonly untilMs: number
-  /** From the place before the snapshots of the backup on; empty if changes were not kept. */
+  /** The changes of the backup and later ones; empty if there are none to apply. */
   readonly changes: readonly BackedUpChanges[]
+  /** Changes are applied from this place on. */
+  readonly begin: number
 }
 
 /**
@@ -44,7 +46,9 @@ export async function restorePoint(
   backup: Backup = backups.at(timeMs),
 ): Promise<RestorePoint> {
   const { changes } = await backups.manifest(backup.name)
-  const point = { backup, untilMs: timeMs, changes: changes === undefined ? [] : [changes] }
+  const { begin, to } = changes ?? { begin: 0, to: 0 }
+  // Mostly, nothing has changed during a backup: then its own changes are all from before.
+  const point = { backup, untilMs: timeMs, begin, changes: changes && begin < to ? [changes] : [] }
   const isWhole = changes === undefined || timeMs === Number.POSITIVE_INFINITY
   if (isWhole || timeMs <= backup.timeMs) return point
   let newest = { ...changes, timeMs: backup.timeMs }
@@ -82,14 +86,14 @@ function missing(beforeMs: number, afterMs?: number): DatabaseError {
  */
 export async function restoreBackup(
   backups: Backups,
-  { backup, untilMs, changes }: RestorePoint,
+  { backup, untilMs, changes, begin }: RestorePoint,
   dataDir: string,
   logger: Logger,
   onPoint: (collection: string, point: SnapshotPoint) => void = () => {},
 ): Promise<BackupManifest> {
   const chain = await backups.chain(backup)
   const manifest = chain[0]!
-  const records = (): AsyncGenerator<ChangeRecord> => recordsOf(backups.store, changes)
+  const records = (): AsyncGenerator<ChangeRecord> => recordsOf(backups.store, changes, begin)
   const replay = changes.length === 0 ? undefined : await Replay.of(records, untilMs)
   await restoreInto(dataDir, async (building) => {
     const [main, ...others] = manifest.collections
@@ -131,13 +135,14 @@ export async function restoreBackup(
   return manifest
 }
 
-/** Reads the changes from the place before the snapshots of the first backup on. */
+/** Reads changes from a place on. */
 async function* recordsOf(
   store: ObjectStore,
   changes: readonly BackedUpChanges[],
+  begin: number,
 ): AsyncGenerator<ChangeRecord> {
   async function* bytes(): AsyncGenerator<Buffer> {
-    let at = changes[0]!.begin
+    let at = begin
     for (const { from, to, pieces } of changes) {
       let skipped = rangeBytes + at - from
       for await (const piece of piecesOf(store, pieces)) {
