@@ -1,18 +1,26 @@
 import assert from 'node:assert/strict'
-import { appendFileSync, readdirSync, rmSync, truncateSync } from 'node:fs'
+import {
+  appendFileSync,
+  globSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { createLogger } from '../src/base/log.ts'
+import { createLogger, type Logger } from '../src/base/log.ts'
 import { createHttpClient } from '../src/client/index.ts'
 import { recordsIn } from '../src/service/stored-data.ts'
 import type { ChangeRecord } from '../src/storage/changes/change-format.ts'
-import { openDataStore } from '../src/storage/data-store.ts'
+import { openDataStore, type StoreOptions } from '../src/storage/data-store.ts'
 import type { DataStore, JournalRange } from '../src/storage/store.ts'
 import { BackupCampaign } from './support/backup-campaign.ts'
 import { assertEnded, run, temporaryDirectory } from './support/process.ts'
 import { fixedSeeds } from './support/random.ts'
 import { startServedBy } from './support/service.ts'
-import { groupOf, insertion } from './support/stored-points.ts'
+import { groupOf, insertion, insertionsOf } from './support/stored-points.ts'
 
 describe('a moment between backups', () => {
   it('is restored after kills of the service in the middle of its writes', async () => {
@@ -113,7 +121,7 @@ describe('the journal of changes', () => {
         assert.notEqual(range.id, begin.id)
         assert.deepEqual(sequencesOf(records), [])
       },
-      reasons,
+      { logger: loggerTo(reasons) },
     )
     assert.match(reasons.join(), /\.changes is cut off/)
   })
@@ -135,9 +143,48 @@ describe('the journal of changes', () => {
         await data.main.commit(groupOf([insertion(20, 21)]))
         assert.deepEqual(sequencesOf((await changesOf(data, again)).records), [[20, 21]])
       },
-      reasons,
-      1000,
+      { maxChangesBytes: 1000, logger: loggerTo(reasons) },
     )
+  })
+
+  it('has times that never go back, also where the clock does', async () => {
+    await using directory = await temporaryDirectory()
+    const clock = 'data:text/javascript,let now = 2e12; Date.now = () => (now -= 1000)'
+    const options = { writerExecArgv: ['--import', clock] }
+    await withData(
+      join(directory.path, 'data'),
+      async (data) => {
+        const begin = await data.changes({})
+        assert.ok(begin.timeMs > 1.9e12, 'the clock of the test is in use')
+        for (let at = 1; at <= 3; at += 1) await data.main.commit(groupOf([insertion(at - 1, at)]))
+        const { range, records } = await changesOf(data, begin)
+        await data.main.commit(groupOf([insertion(3, 4)]))
+        const { records: later } = await changesOf(data, range)
+        const times = [...records, ...later].flatMap((each) => (each.kind === 'points' ? [each.timeMs] : []))
+        assert.deepEqual(times, times.toSorted())
+        // A backup has a time of its own, which parts the changes before from those after it.
+        assert.ok(begin.timeMs < times[0]! && times[2]! <= range.timeMs && range.timeMs < times[3]!)
+      },
+      options,
+    )
+  })
+
+  it('ends when the data are repaired', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    let begin!: JournalRange
+    await withData(dataDir, async (data) => {
+      begin = await data.changes({})
+      await data.main.commit(groupOf(insertionsOf(3)))
+    })
+    const rows = globSync(join(dataDir, 'collections/0/vectors.rows'))[0]!
+    const bytes = readFileSync(rows)
+    bytes[bytes.length - 1]! ^= 1
+    writeFileSync(rows, bytes)
+    assertEnded(await run(['doctor', '--repair', '--data-dir', dataDir]), 0)
+    await withData(dataDir, async (data) => {
+      assert.notEqual((await data.changes({})).id, begin.id)
+    })
   })
 
   it('forgets what is stored elsewhere, and begins anew when its data are older than that', async () => {
@@ -160,16 +207,18 @@ describe('the journal of changes', () => {
 async function withData(
   dataDir: string,
   work: (data: DataStore) => Promise<void>,
-  reasons: string[] = [],
-  maxChangesBytes = 1_000_000,
+  options: Partial<StoreOptions> = {},
 ): Promise<void> {
-  const logger = createLogger({ level: 'warn', write: (line: string) => reasons.push(line) })
-  const data = await openDataStore({ dataDir, logger, maxChangesBytes })
+  const data = await openDataStore({ dataDir, logger: createLogger({ level: 'silent' }), ...options })
   try {
     await work(data)
   } finally {
     await data.close()
   }
+}
+
+function loggerTo(lines: string[]): Logger {
+  return createLogger({ level: 'warn', write: (line: string) => lines.push(line) })
 }
 
 /** Reads the changes after the end of an earlier range. */

@@ -412,7 +412,7 @@ function addBackup(program: Command, environment: Environment): void {
   const backup = addSourceOptions(addHttpOptions(program.command('backup <place>')))
     .summary('copy all collections to a directory or a bucket')
     .description(
-      'copy all collections and aliases to a directory or to s3://bucket/prefix: first all points, later only what has changed; `vicinal restore` restores them',
+      'copy all collections and aliases to a directory or to s3://bucket/prefix: first all points, later only what has changed. From then on, the service keeps its changes for the next backup, and `vicinal restore` restores any moment',
     )
     .option(
       '--keep <n|age>',
