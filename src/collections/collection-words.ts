@@ -8,6 +8,7 @@ import type { PartitionSet } from '../base/partitions.ts'
 import type { Highlight, Payload, WordCounts, WordQuery, WordStatistics } from '../base/point.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/vector-index.ts'
+import { hasUnspaced } from '../words/tokenizer.ts'
 import { WordFiles } from '../words/word-files.ts'
 import { type PreparedPoint, type WordHit, WordIndex } from '../words/word-index.ts'
 import { PhraseTooLong, type SlotBitmap } from '../words/word-matches.ts'
@@ -420,7 +421,13 @@ class Words implements SearchableWords {
   /** Whether indexing a payload takes milliseconds. */
   isLong(payload: Payload): boolean {
     let length = 0
-    for (const ofPath of this.textsOf(payload)) for (const text of ofPath) length += text.length
+    for (const ofPath of this.textsOf(payload)) {
+      for (const text of ofPath) {
+        length += text.length
+        // The words of scripts without spaces take ten times as long to find.
+        if (text.length > longTextMin / 10 && hasUnspaced.test(text)) length += 9 * text.length
+      }
+    }
     return length > longTextMin
   }
 

@@ -26,12 +26,19 @@ export interface TermEntry {
   readonly positions: number
 }
 
+/** The first term of each group, and the offset of the group. */
+export interface Groups {
+  readonly heads: string[]
+  readonly offsets: number[]
+}
+
 export class DictionaryWriter {
   readonly #out: ByteWriter = new ByteWriter()
   #term: Uint8Array = new Uint8Array(termBytesMax)
   #last: Uint8Array = new Uint8Array(termBytesMax)
   #lastLength = 0
   count = 0
+  readonly groups: Groups = { heads: [], offsets: [] }
 
   get written(): Uint8Array {
     return this.#out.written
@@ -43,6 +50,9 @@ export class DictionaryWriter {
     const length = encodeTerm(term, bytes)
     let shared = 0
     if (this.count % groupSize === 0) {
+      // A copy: a term can be a part of the text that it is of, which would stay in memory with it.
+      this.groups.heads.push(decoder.decode(bytes.subarray(0, length)))
+      this.groups.offsets.push(this.#out.length)
       this.#out.integer(postings.from)
       this.#out.integer(positions.from)
     } else {
@@ -67,6 +77,7 @@ export class DictionaryWriter {
 /** NFKC can make a cut word longer: one character can become eighteen. */
 const termBytesMax = 16_384
 const encoder = new TextEncoder()
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** Writes the UTF-8 of a term. Returns how many bytes it has. */
 function encodeTerm(term: string, bytes: Uint8Array): number {
@@ -89,19 +100,14 @@ const rememberedMax = 16_384
 export class Dictionary {
   readonly bytes: Uint8Array
   readonly #terms: number
-  readonly #heads: string[] = []
-  readonly #offsets: number[] = []
+  readonly #groups: Groups
   readonly #remembered = new Map<string, TermEntry | undefined>()
 
-  constructor(bytes: Uint8Array, terms: number) {
+  /** @param groups as the writer knows them; otherwise, all terms are read */
+  constructor(bytes: Uint8Array, terms: number, groups: Groups = groupsOf(bytes, terms)) {
     this.bytes = bytes
     this.#terms = terms
-    const cursor = new DictionaryCursor(bytes, terms)
-    while (cursor.next()) {
-      if (!cursor.isHead) continue
-      this.#heads.push(cursor.term)
-      this.#offsets.push(cursor.offset)
-    }
+    this.#groups = groups
   }
 
   find(term: string): TermEntry | undefined {
@@ -114,16 +120,17 @@ export class Dictionary {
   }
 
   #search(term: string): TermEntry | undefined {
-    let [low, high] = [0, this.#heads.length]
+    const { heads, offsets } = this.#groups
+    let [low, high] = [0, heads.length]
     while (low < high) {
       const middle = (low + high) >> 1
-      if (this.#heads[middle]! <= term) low = middle + 1
+      if (heads[middle]! <= term) low = middle + 1
       else high = middle
     }
     if (low === 0) return undefined
     const group = low - 1
     const left = Math.min(groupSize, this.#terms - group * groupSize)
-    const cursor = new DictionaryCursor(this.bytes, left, this.#offsets[group]!)
+    const cursor = new DictionaryCursor(this.bytes, left, offsets[group]!)
     while (cursor.next()) if (cursor.term === term) return cursor.entry
     return undefined
   }
@@ -132,6 +139,17 @@ export class Dictionary {
   cursor(): DictionaryCursor {
     return new DictionaryCursor(this.bytes, this.#terms)
   }
+}
+
+function groupsOf(bytes: Uint8Array, terms: number): Groups {
+  const groups: Groups = { heads: [], offsets: [] }
+  const cursor = new DictionaryCursor(bytes, terms)
+  while (cursor.next()) {
+    if (!cursor.isHead) continue
+    groups.heads.push(cursor.term)
+    groups.offsets.push(cursor.offset)
+  }
+  return groups
 }
 
 /** Reads terms in order. */

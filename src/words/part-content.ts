@@ -1,6 +1,6 @@
 import { type Bm25Parameters, type Norms, normsOf } from './bm25.ts'
 import { ByteWriter } from './byte-writer.ts'
-import { DictionaryWriter } from './dictionary.ts'
+import { DictionaryWriter, type Groups } from './dictionary.ts'
 import { PostingsWriter } from './postings.ts'
 
 /**
@@ -25,6 +25,8 @@ export interface PartContent {
   readonly codes: Uint32Array
   readonly dictionary: Uint8Array
   readonly terms: number
+  /** Of the dictionary; undefined if it was read from a file. */
+  readonly groups?: Groups | undefined
   readonly postings: Uint8Array
   readonly positions: Uint8Array
   /** The maxima of blocks are for these norms and weights. */
@@ -159,6 +161,7 @@ export class PartWriter {
       codes: this.#codes,
       dictionary: this.#dictionary.written,
       terms: this.#dictionary.count,
+      groups: this.#dictionary.groups,
       postings: this.#postings.written,
       positions: this.positions.written,
       norms: this.#norms,

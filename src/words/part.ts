@@ -83,7 +83,7 @@ export class Part {
     new Float32Array(buffer, start + offsets.weighted, documents).set(weighted)
     for (let document = 0; document < documents; document += 1)
       this.#live[document >> 5]! |= 1 << (document & 31)
-    this.dictionary = new Dictionary(dictionary, content.terms)
+    this.dictionary = new Dictionary(dictionary, content.terms, content.groups)
   }
 
   /** What to write to a file: the part as it was when it was made. */

@@ -42,7 +42,8 @@ const mayHaveHumps = /\p{Ll}\p{M}*\p{Lu}|\p{Lu}\p{Lu}\p{Ll}/u
 const unspaced =
   '\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}ー\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}'
 const unspacedRuns = new RegExp(`[${unspaced}][${unspaced}\\p{M}]*`, 'gu')
-const hasUnspaced = new RegExp(`[${unspaced}]`, 'u')
+/** Has characters of these scripts. */
+export const hasUnspaced: RegExp = new RegExp(`[${unspaced}]`, 'u')
 /** Scripts whose words are indexed by pairs of characters too, because segmentation of a query and a text can differ. */
 const paired = /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}ー]$/u
 const segmenter = new Intl.Segmenter('en', { granularity: 'word' })

@@ -50,7 +50,9 @@ describe('the file of a part', () => {
           ArrayBuffer.isView(value) ? [...(value as Uint8Array)] : value,
         ]),
       )
-    assert.deepEqual(plain(loadPart(path, origin)), plain(content))
+    // Found again in the dictionary.
+    const { groups: _, ...written } = content
+    assert.deepEqual(plain(loadPart(path, origin)), plain(written))
   })
 
   it('is compressed', () => {

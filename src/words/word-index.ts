@@ -58,9 +58,9 @@ export interface SavedPart {
   adopted(part: Part): void
 }
 
-/** A pending part of more is frozen before the next search. */
+/** A pending part of more is frozen. That takes a few milliseconds, of words that are all different, too. */
 const pendingDocumentsMax = 4096
-const pendingPostingsMax = 65_536
+const pendingPostingsMax = 8192
 
 /** Parts of fewer bytes together are merged at once: that takes a millisecond or two. */
 const mergedAtOnceBytes = 262_144
