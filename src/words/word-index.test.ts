@@ -317,6 +317,21 @@ describe('the index of words', () => {
     assert.ok(found > 1000)
   })
 
+  it('matches words in the language of each point, whatever the languages of others are', () => {
+    const german = 'Der Läufer und seine Hunde waren in den Häusern'
+    for (const others of [1, 300]) {
+      const index = new WordIndex({ language: 'auto', weights: [1] })
+      for (let slot = 0; slot < others; slot += 1)
+        index.put(slot, slot + 1, [['the runner was running with all of his dogs']])
+      index.put(500, 501, [[german]])
+      for (const kind of ['match', 'phrase'] as const) {
+        assert.deepEqual(slotsOf(index.matching({ kind, text: 'Haus' })), [500])
+        assert.deepEqual(slotsOf(index.matching({ kind, text: 'Hund' })), [500])
+        assert.equal(index.matching({ kind, text: 'dog' }).count, others)
+      }
+    }
+  })
+
   it(`scores given points as a search does, seed ${seed}`, () => {
     const pair = new Pair(seededRandom(seed), [1, 2], 100, 10)
     for (let slot = 0; slot < 500; slot += 1) pair.put(slot)

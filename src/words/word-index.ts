@@ -463,13 +463,11 @@ export class WordIndex {
   matching(wanted: Wanted): SlotBitmap {
     this.freeze()
     const slots = this.#partOf.length
-    return matchingSlots(
-      wanted,
-      this.analyzer,
-      this.#languages,
-      this.#parts,
-      slots,
-      (part, term, documents) => this.#codes(part, part.dictionary.find(term)!, documents),
+    const present = [...this.#languages.keys()].filter((language) => this.#languages[language]! > 0)
+    // A phrase that is too long is refused without points, too.
+    const languages = present.length > 0 ? present : [this.analyzer.languageOf([[wanted.text]])]
+    return matchingSlots(wanted, this.analyzer, languages, this.#parts, slots, (part, term, documents) =>
+      this.#codes(part, part.dictionary.find(term)!, documents),
     )
   }
 

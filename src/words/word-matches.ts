@@ -38,23 +38,27 @@ export class PhraseTooLong extends RangeError {
 /** Finds the code plus one of a term in documents of a part, which ascend; 0 without it. */
 export type FindCodes = (part: Part, term: string, documents: Uint32Array) => Uint32Array
 
-/** Returns the slots of the points that have the wanted words: in one language, if the text can be in several. */
+/**
+ * Returns the slots of the points that have the wanted words, as they are in the language of the point. So it depends on
+ * the point and the words alone, and on no other points, of which nodes have different ones.
+ *
+ * @param languages of the points
+ */
 export function matchingSlots(
   wanted: Wanted,
   analyzer: Analyzer,
-  documentsByLanguage: ArrayLike<number>,
+  languages: readonly number[],
   parts: readonly Part[],
   slots: number,
   find: FindCodes,
 ): SlotBitmap {
   const words = new Uint32Array(Math.ceil(slots / 32))
-  for (const language of analyzer.queryLanguages(wanted.text, documentsByLanguage)) {
-    const terms: WantedTerm[] = []
-    analyzer.analyze(wanted.text, language, (term, position) => terms.push({ term, position }))
+  for (const { terms, of } of termsByLanguage(wanted.text, analyzer, languages)) {
     if (terms.length === 0) continue
     if (wanted.kind === 'phrase' && terms.length > phraseTermsMax) throw new PhraseTooLong(terms.length)
     for (const part of parts) {
       for (const document of matchingDocuments(part, terms, wanted, find)) {
+        if (!of.has(part.languages[document]!)) continue
         const slot = part.slots[document]!
         words[slot >> 5]! |= 1 << (slot & 31)
       }
@@ -63,6 +67,24 @@ export function matchingSlots(
   let count = 0
   for (const word of words) for (let bits = word; bits !== 0; bits &= bits - 1) count += 1
   return { words, count }
+}
+
+/** Returns the terms of a text, with the languages in which it has them: most have the same ones. */
+function termsByLanguage(
+  text: string,
+  analyzer: Analyzer,
+  languages: readonly number[],
+): Iterable<{ readonly terms: readonly WantedTerm[]; readonly of: Set<number> }> {
+  const all = new Map<string, { terms: WantedTerm[]; of: Set<number> }>()
+  for (const language of languages) {
+    const terms: WantedTerm[] = []
+    analyzer.analyze(text, language, (term, position) => terms.push({ term, position }))
+    const key = terms.map(({ term, position }) => `${position} ${term}`).join(' ')
+    const known = all.get(key)
+    if (known === undefined) all.set(key, { terms, of: new Set([language]) })
+    else known.of.add(language)
+  }
+  return all.values()
 }
 
 /** Returns the live documents of a part that have the wanted terms. */

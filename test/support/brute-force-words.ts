@@ -60,12 +60,14 @@ export class BruteForceWords {
     return words
   }
 
-  /** Returns the slots of the points that have all words of a text in one path, or in any; as a phrase, in its order. */
+  /**
+   * Returns the slots of the points that have all words of a text in one path, or in any; as a phrase, in its order. The
+   * words are those of the point's language.
+   */
   matching(kind: 'match' | 'phrase', text: string, path: number | undefined): number[] {
-    const wanted = this.#wordsOf(text, this.#analyzer.languageOf([[text]]))
-    const hasAll = (words: readonly Word[]): boolean =>
+    const hasAll = (words: readonly Word[], wanted: readonly Word[]): boolean =>
       wanted.every(({ term }) => words.some((word) => word.term === term))
-    const hasPhrase = (words: readonly Word[]): boolean =>
+    const hasPhrase = (words: readonly Word[], wanted: readonly Word[]): boolean =>
       words.some(({ position: start }) =>
         wanted.every(({ term, position }) =>
           words.some(
@@ -74,10 +76,11 @@ export class BruteForceWords {
         ),
       )
     return [...this.#points.values()]
-      .filter(({ words }) => {
+      .filter(({ words, language }) => {
+        const wanted = this.#wordsOf(text, language)
         const paths = path === undefined ? words : [words[path]!]
-        if (kind === 'phrase') return paths.flat().some(hasPhrase)
-        return hasAll(path === undefined ? paths.flat(2) : paths[0]!.flat())
+        if (kind === 'phrase') return paths.flat().some((each) => hasPhrase(each, wanted))
+        return hasAll(path === undefined ? paths.flat(2) : paths[0]!.flat(), wanted)
       })
       .map(({ slot }) => slot)
       .sort((a, b) => a - b)
