@@ -129,7 +129,11 @@ export async function logStatus(log: CommitLog | undefined): Promise<LogStatus |
 export function logServerNotes({ servers = [] }: Partial<Pick<LogBounds, 'servers'>>): readonly string[] {
   return servers.flatMap(({ name, is_current: isCurrent, is_offline: isOffline }) => {
     if (isOffline) return [`log server ${name} is away, or its JetStream is switched off`]
-    return isCurrent ? [] : [`log server ${name} does not have all of the log yet`]
+    if (isCurrent) return []
+    // Its leader tells nothing more of a server that has switched off its JetStream, such as for a full disk.
+    return [
+      `log server ${name} does not have all of the log: if it stays so, look at its disk and restart it`,
+    ]
   })
 }
 
