@@ -52,7 +52,7 @@ const budgets: Readonly<Record<string, number>> = {
   'test/cluster/lost-log.test.ts': 14,
   // Of the product: campaigns of faults, packages that are built and installed, browsers.
   'test/product/backup-s3.test.ts': 12,
-  'test/product/on-serving-threads.test.ts': 105,
+  'test/product/suites-otherwise.test.ts': 115,
   'test/product/cluster-mutants.test.ts': 33,
   'test/cluster/faults.test.ts': 44,
   'test/product/package.test.ts': 15,
@@ -273,8 +273,9 @@ function report(results: readonly FileResult[]): boolean {
     console.log(`${file} took ${processor.toFixed(1)} s of processor time; its budget is ${budgetOf(file)} s`)
   }
   const factor = busyFactor * slownessOf(results)
-  // Budgets are of services without serving threads.
-  const isUsual = process.env.VICINAL_TEST_SERVING_THREADS === undefined
+  // Budgets are of services without serving threads, over both transports.
+  const { VICINAL_TEST_SERVING_THREADS: threads, VICINAL_TEST_HTTP2: http2 } = process.env
+  const isUsual = threads === undefined && http2 === undefined
   const expensive = results.filter(({ file, processor }) => isUsual && processor > factor * budgetOf(file))
   for (const { file } of expensive)
     console.log(`✖ ${file} took more than ${factor.toFixed(1)} times its budget`)

@@ -2,12 +2,17 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
 import { constants, type OutgoingHttpHeaders } from 'node:http2'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
+import { createLogger } from '../src/base/log.ts'
 import { createHttpClient } from '../src/client/index.ts'
+import { ServerCertificate } from '../src/server/certificate.ts'
+import { serveHttp2 } from '../src/server/http/http2.ts'
 import {
   acknowledged,
   endHeaders,
@@ -19,6 +24,7 @@ import {
   uint32,
 } from './fuzz/http2-frames.ts'
 import { makeCertsDirectory } from './support/certificates.ts'
+import { startFailingHttpServer } from './support/failing-http-server.ts'
 import { answerOn, fetchOverHttp2, Http2Client } from './support/http2-client.ts'
 import { figureIn } from './support/metrics.ts'
 import { RawHttp } from './support/raw-http.ts'
@@ -207,6 +213,31 @@ describe('HTTP/2 on the HTTP port', { skip: !hasOpenssl && 'openssl not installe
     await closing
   })
 
+  it('asks clients to connect anew with the next answer', async () => {
+    const logger = createLogger({ level: 'silent', pretty: false })
+    const certificate = ServerCertificate.in(certs, logger)!
+    const server = await startFailingHttpServer(new Error('not asked'), certificate)
+    const origin = `https://127.0.0.1:${server.port}`
+    using client = new Http2Client(origin, { ca })
+    assert.equal((await client.send('GET /health')).status, 200)
+    assert.equal(server.connections, 1)
+    server.askToReconnect()
+    using newer = new Http2Client(origin, { ca })
+    const running = client.open('POST /points', { 'content-type': 'application/json' })
+    assert.equal((await client.send('GET /health')).status, 200)
+    assert.equal(await client.goneAway, 0)
+    // What it had sent before is answered.
+    running.end('{')
+    assert.equal((await answerOn(running)).status, 400)
+    await client.closed()
+    assert.equal((await newer.send('GET /health')).status, 200)
+    assert.equal((await newer.send('GET /health')).status, 200)
+    newer.session.close()
+    await until(() => server.connections === 0)
+    await server.close(0)
+    certificate.close()
+  })
+
   describe('with a hostile client', () => {
     let service: TestService
     let client: Http2Client
@@ -289,5 +320,54 @@ describe('HTTP/2 on the HTTP port', { skip: !hasOpenssl && 'openssl not installe
       await new Promise((resolve) => socket.once('close', resolve))
       assert.ok(received < content.length)
     })
+  })
+})
+
+describe('a connection over HTTP/2', () => {
+  /** Serves connections without TLS, which have nothing to do after 50 ms; answers requests for `/at-once` only. */
+  async function startServer(): Promise<AsyncDisposable & { readonly port: number }> {
+    const http = createHttpServer((request, response) => {
+      if (request.url === '/at-once') response.end('done')
+    })
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      serveHttp2(socket, http, { requestTimeoutMs: 60_000, keepAliveMs: 50 })
+    }).listen(0)
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    return {
+      port,
+      async [Symbol.asyncDispose]() {
+        server.close()
+        await once(server, 'close')
+      },
+    }
+  }
+
+  it('ends when it has no request for some time', async () => {
+    await using server = await startServer()
+    using client = new Http2Client(`http://localhost:${server.port}`, {})
+    assert.equal((await client.send('GET /at-once')).body, 'done')
+    assert.equal(await client.goneAway, 0)
+    await client.closed()
+  })
+
+  it('stays open while a request runs, if the client answers pings', async () => {
+    await using server = await startServer()
+    using client = new Http2Client(`http://localhost:${server.port}`, {})
+    const running = client.open('GET /later', {}, false)
+    for (let pings = 0; pings < 3; pings += 1) await once(client.session, 'ping')
+    assert.equal(running.closed, false)
+    using silent = await RawHttp.open(server.port)
+    const head = headerBlock([
+      [':method', 'GET'],
+      [':path', '/later'],
+      [':scheme', 'http'],
+      [':authority', 'x'],
+    ])
+    const request = h2Frame(types.headers, endHeaders | endStream, 1, head)
+    silent.write(Buffer.concat([preface, h2Frame(types.settings, 0, 0), request]))
+    await silent.closed()
+    assert.equal(running.closed, false)
   })
 })

@@ -19,18 +19,30 @@ const withoutService =
   /^(the check against the model|match the model through engine|find nearly all results of the model|a snapshot$|a snapshot file|the database id|the fuzz test)/
 
 it('a service on three threads passes the suites of a service on one', async () => {
-  const root = join(import.meta.dirname, '../..')
-  const files = suites.map((suite) => `test/${suite}.test.ts`)
-  const { NODE_TEST_CONTEXT: _, ...environment } = process.env
-  const options = [join(root, 'scripts/run-tests.ts'), `--test-skip-pattern=${withoutService}`, ...files]
   await using built = await buildPackage()
-  const run = spawn(process.execPath, options, {
+  const settings = { VICINAL_TEST_SERVING_THREADS: '3', VICINAL_TEST_BUILT: join(built.path, 'dist') }
+  await pass(suites, settings, `--test-skip-pattern=${withoutService}`)
+})
+
+it('a service passes the suites of both transports over HTTP/2, too', async () => {
+  await pass(['extensions-points', 'extensions-search', 'extensions-lists'], { VICINAL_TEST_HTTP2: '1' })
+})
+
+async function pass(
+  names: readonly string[],
+  settings: Readonly<Record<string, string>>,
+  ...flags: readonly string[]
+): Promise<void> {
+  const root = join(import.meta.dirname, '../..')
+  const files = names.map((suite) => `test/${suite}.test.ts`)
+  const { NODE_TEST_CONTEXT: _, ...environment } = process.env
+  const run = spawn(process.execPath, [join(root, 'scripts/run-tests.ts'), ...flags, ...files], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...environment, VICINAL_TEST_SERVING_THREADS: '3', VICINAL_TEST_BUILT: join(built.path, 'dist') },
+    env: { ...environment, ...settings },
   })
   const output: string[] = []
   run.stdout.setEncoding('utf8').on('data', (text: string) => output.push(text))
   const [code] = (await once(run, 'exit')) as [number]
   assert.equal(code, 0, output.join(''))
-})
+}
