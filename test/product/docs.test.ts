@@ -106,11 +106,6 @@ describe('docs', () => {
     )
   })
 
-  it('show the Go program that is run', () => {
-    const [, shown] = /^```go\n(.*?)^```$/ms.exec(text('docs/clients/grpc.md'))!
-    assert.equal(shown, text('docs/examples/go/main.go'))
-  })
-
   it('can all be reached from the index', () => {
     const reached = new Set(['docs/README.md'])
     // Iterating over a set includes the elements that are added meanwhile.
