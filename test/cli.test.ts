@@ -267,7 +267,7 @@ describe('vicinal import', () => {
     for (let kill = 0; kill < 3; kill += 1) {
       const importer = new Command(args)
       const goal = storedBefore + 50 + Math.floor(random() * 400)
-      while ((await desk.client.count()) < goal) await delay(1)
+      while ((await desk.client.count()) < goal) await delay(5)
       importer.kill('SIGKILL')
       assert.equal((await importer.ended).code, null, `killed too late with seed ${seed}`)
       storedBefore = await desk.client.count()

@@ -22,17 +22,6 @@ function pointOf(more: Partial<PointToInsert> = {}): PointToInsert {
 }
 
 describeBoth('points with attributes', (transport) => {
-  it('are returned as they were stored', async () => {
-    const { client } = transport
-    const expiresAt = new Date(4_000_000_000_000)
-    const payload = { contentType: 'Image', content: 'é', attributes, expiresAt } as const
-    const id = await client.insert({ vector: [1, 2], payload })
-    const found = await client.get(id)
-    assert.deepEqual(found, { id, vector: Float32Array.of(1, 2), payload })
-    const { version } = await client.get(id, { version: true })
-    assert.ok(version! > 0)
-  })
-
   it('may use any attribute names, including those that are special in JavaScript', async () => {
     const { client } = transport
     const names = JSON.parse(
