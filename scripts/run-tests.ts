@@ -38,7 +38,7 @@ const budgets: Readonly<Record<string, number>> = {
   // Thirty threads that load all of the transports.
   'test/serving-threads.test.ts': 20,
   // Real processes, which are killed, or whose disk fails; many stores that are opened one after the other.
-  'test/cli.test.ts': 20,
+  'test/cli.test.ts': 17,
   'test/disk-faults.test.ts': 18,
   'test/life-cycle.test.ts': 12,
   'test/repair.test.ts': 12,
@@ -53,7 +53,7 @@ const budgets: Readonly<Record<string, number>> = {
   // Of the product: campaigns of faults, packages that are built and installed, browsers.
   'test/product/backup-s3.test.ts': 12,
   'test/product/suites-otherwise.test.ts': 115,
-  'test/product/cluster-mutants.test.ts': 33,
+  'test/product/cluster-mutants.test.ts': 18,
   'test/cluster/faults.test.ts': 44,
   'test/product/package.test.ts': 15,
   'console/test/cluster.test.ts': 18,
