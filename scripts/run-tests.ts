@@ -42,7 +42,6 @@ const budgets: Readonly<Record<string, number>> = {
   'test/disk-faults.test.ts': 18,
   'test/life-cycle.test.ts': 12,
   'test/repair.test.ts': 12,
-  'test/moments.test.ts': 14,
   'test/crash/crash.test.ts': 22,
   'test/crash/io-faults.test.ts': 18,
   'test/crash/damage.test.ts': 12,

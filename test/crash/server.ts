@@ -6,9 +6,9 @@ import { createInterface } from 'node:readline'
 import { createGrpcClient, createHttpClient, type VectorClient } from '../../src/client/index.ts'
 import { apiKey, childThreads } from '../support/service.ts'
 
-const main = join(import.meta.dirname, '../../src/cli/main.ts')
-
-const { PATH, NODE_COMPILE_CACHE } = process.env
+const { PATH, NODE_COMPILE_CACHE, VICINAL_TEST_BUILT: built } = process.env
+const main =
+  built === undefined ? join(import.meta.dirname, '../../src/cli/main.ts') : join(built, 'cli/main.js')
 /** Without it, a program other than `vicinal` would strip the types of all sources at each start. */
 const cache = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 
