@@ -130,6 +130,11 @@ describe('a cluster whose nodes have a part of the points each', () => {
         for (const { database } of nodes)
           assert.deepEqual(await seen(database, query), expected, JSON.stringify(query))
       }
+      for (const vector of [new Float32Array(0), randomVector(random, 4, 'continuous')]) {
+        const profiled = { ...randomQuery(random, ids), vector, profile: true }
+        const expected = await profileOf(whole.database, profiled)
+        assert.deepEqual(await profileOf(nodes[below(3)]!.database, profiled), expected)
+      }
       const query = randomQuery(random, ids)
       const asked = { ...query, vector: randomVector(random, 4, 'continuous'), limit: 7 }
       const expected = await pagesOf(whole.database, asked)
@@ -264,6 +269,13 @@ async function seen(database: Database, query: SearchQuery): Promise<unknown> {
 
 function shown({ ids, distances, details }: SearchResults): unknown {
   return [ids.strings()[0], [...distances], JSON.parse(JSON.stringify(details[0]))]
+}
+
+/** What the profile of a search says of points. */
+async function profileOf(database: Database, query: SearchQuery): Promise<unknown> {
+  const [profile] = (await database.search([query])).profiles
+  const { points, matching, steps } = profile!
+  return { points, matching, steps: steps!.map(({ step, points: left }) => [step, left]) }
 }
 
 async function pagesOf(database: Database, query: SearchQuery): Promise<unknown[]> {

@@ -142,10 +142,10 @@ export class WordSearch {
       const own = without === undefined ? -1 : ids.find(without)
       const isLast = attempt >= attemptsMax
       const wanted = { size: query.limit, answered: Number.POSITIVE_INFINITY, own, isLast, signal }
-      const legs = await this.#legs.find(query, wanted, (legs) => {
+      const legs = await this.#legs.find(query, wanted, (legs, profile) => {
         const bytes = Buffer.alloc(legs.found.length * idBytes)
         for (const [index, { slot }] of legs.found.entries()) ids.copyId(slot, bytes, index * idBytes)
-        return { ...legs, ids: bytes }
+        return { ...legs, ids: bytes, profile }
       })
       if (legs !== undefined) return legs
     }
@@ -315,6 +315,8 @@ export async function statisticsOf(
 export interface NodeLegs extends Legs {
   /** 16 bytes for each that was found. */
   readonly ids: Buffer
+  /** Up to the legs; undefined unless the query wants one. */
+  readonly profile: Profile | undefined
 }
 
 const noVector = new Float32Array(0)

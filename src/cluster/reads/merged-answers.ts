@@ -126,7 +126,7 @@ class Draft {
 }
 
 /** The work of all nodes: counts are sums, times are those of the slowest node. */
-function mergedProfile(all: readonly (Profile | undefined)[]): Profile | undefined {
+export function mergedProfile(all: readonly (Profile | undefined)[]): Profile | undefined {
   const profiles = all.filter(isThere)
   const [first] = profiles
   if (first === undefined) return undefined

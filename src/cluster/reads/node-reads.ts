@@ -150,7 +150,9 @@ export class NodeReads {
   /** Searches all points that the node holds, as `search` does. */
   async wordLegs({ query, without, declared }: LegsAsked, { signal }: ReadCall): Promise<NodeLegs> {
     await this.#checkWords(declared)
-    return this.#whole(await this.#collection.wordLegs(query, without, signal))
+    const legs = this.#whole(await this.#collection.wordLegs(query, without, signal))
+    const [profile] = await this.#profiles([query], [legs.profile], signal)
+    return { ...legs, profile }
   }
 
   async #checkWords(declared: string): Promise<void> {

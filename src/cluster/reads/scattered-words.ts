@@ -5,6 +5,7 @@ import { idBytes, idFromBytes, idToBytes } from '../../base/ids.ts'
 import {
   type HitDetails,
   type Include,
+  type Profile,
   pinnedHitsMax,
   type SearchQuery,
   type SearchResults,
@@ -15,7 +16,8 @@ import {
 } from '../../base/point.ts'
 import { inTurns } from '../../base/turns.ts'
 import type { ListPage, ListQuery, ReadCall } from '../../points/database.ts'
-import { type Pinned, pageOwnerOf, pinnedHits } from '../../search/pinned-pages.ts'
+import { microsecondsSince } from '../../search/leg-search.ts'
+import { type PageOwner, type Pinned, pageOwnerOf, pinnedHits } from '../../search/pinned-pages.ts'
 import {
   fused,
   inUnits,
@@ -26,6 +28,7 @@ import {
   type Scored,
 } from '../../search/word-legs.ts'
 import { type NodeLegs, statisticsOf } from '../../search/word-search.ts'
+import { mergedProfile } from './merged-answers.ts'
 import type { LegsAsked, ReadCollection, TermsAsked } from './node-reads.ts'
 
 /** What a search needs from the reads of a collection that is on several nodes: see `ScatteredReads`. */
@@ -79,13 +82,29 @@ export class ScatteredWords {
 
   async #search(query: SearchQuery, call: ReadCall): Promise<SearchResults> {
     const { pages } = this.#local
-    const { cursor, filter, limit } = query
+    const { cursor } = query
     const owner = await pageOwnerOf(query)
     if (cursor !== undefined && cursor !== '') return await this.#page(query, pages.find(cursor, owner), call)
     // Words that are declared anew meanwhile have other statistics: then the nodes refuse.
     const declared = this.#declared
     const statistics = await this.#statistics(query.words!, declared, call)
-    const candidates = await this.#ranked(query, statistics, declared, call)
+    const { candidates, profile } = await this.#ranked(query, statistics, declared, call)
+    const startMs = performance.now()
+    const results = await this.#answer(query, owner, candidates, statistics, call)
+    return profile === undefined
+      ? results
+      : { ...results, profiles: [withStep(profile, 'page', results.ids.total, startMs)] }
+  }
+
+  async #answer(
+    query: SearchQuery,
+    owner: PageOwner,
+    candidates: readonly (Candidate & Scored)[],
+    statistics: WordStatistics,
+    call: ReadCall,
+  ): Promise<SearchResults> {
+    const { pages } = this.#local
+    const { cursor, filter, limit } = query
     if (cursor !== undefined) {
       const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), ({ id }, target, at) =>
         target.set(idToBytes(id), at),
@@ -128,13 +147,13 @@ export class ScatteredWords {
     }
   }
 
-  /** Returns the best points of both legs by score. */
+  /** Returns the best points of both legs by score, and what the nodes did for them if the query wants to know. */
   async #ranked(
     query: SearchQuery,
     statistics: WordStatistics,
     declared: string,
     call: ReadCall,
-  ): Promise<readonly (Candidate & Scored)[]> {
+  ): Promise<{ candidates: readonly (Candidate & Scored)[]; profile: Profile | undefined }> {
     const own = typeof query.vector === 'string' ? query.vector : undefined
     const [near] = await this.#reads.withVectors([query], call)
     const size = legSizeOf(query)
@@ -148,13 +167,22 @@ export class ScatteredWords {
       ef: Math.max(query.ef, limit),
       cursor: undefined,
       include: undefined,
-      profile: undefined,
     }
+    const startMs = performance.now()
     const nodes = await this.#reads.gatherAll(call, (each, part) =>
       each.wordLegs({ query: asked, without: own, declared }, part),
     )
     const legs = joined(nodes, { size, limit, isHybrid: isHybrid(asked) })
-    return fused(asked, { ...legs, found: legs.found.filter(({ id }) => id !== own) })
+    const found = legs.found.filter(({ id }) => id !== own)
+    const ofNodes = mergedProfile(nodes.map(({ profile }) => profile))
+    const filterUs = ofNodes?.filterUs ?? 0
+    const filtered = { step: 'filter', points: ofNodes?.matching ?? 0, us: filterUs }
+    const steps = query.filter === undefined ? [] : [filtered]
+    const upToLegs =
+      ofNodes && withStep({ ...ofNodes, steps }, 'legs', found.length, startMs + filterUs / 1000)
+    const fusionMs = performance.now()
+    const candidates = fused(asked, { ...legs, found })
+    return { candidates, profile: upToLegs && withStep(upToLegs, 'fusion', candidates.length, fusionMs) }
   }
 
   /** Answers with the next hits that are still stored. */
@@ -262,6 +290,11 @@ function answerOf(
     profiles: [undefined],
     plans: [undefined],
   }
+}
+
+function withStep(profile: Profile, step: string, points: number, startMs: number): Profile {
+  const us = Math.max(0, microsecondsSince(startMs))
+  return { ...profile, steps: [...(profile.steps ?? []), { step, points, us }] }
 }
 
 /** Adds up what nodes have counted in partitions of their own. */

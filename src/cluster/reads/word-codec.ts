@@ -5,7 +5,7 @@ import type {
   LegsOfNode,
   LegsWanted,
 } from '../../messages/generated/cluster_pb.js'
-import { queryMessage, queryOf } from '../../messages/points.ts'
+import { profileOf, queryMessage, queryOf } from '../../messages/points.ts'
 import type { Encoded } from '../../messages/reader.ts'
 import { bytesOfNumbers, copiesOf, numbersOf } from '../../messages/vectors.ts'
 import type { Init } from '../../messages/writer.ts'
@@ -74,7 +74,7 @@ export function* legsWantedOf(message: Encoded<LegsWanted>, bytes: Buffer): Gene
   return { query: { ...query, words, keyFilter: ofKey }, without, declared }
 }
 
-export function legsAnswer({ ids, found, bestWords, nearest }: NodeLegs): Init<LegsOfNode> {
+export function legsAnswer({ ids, found, bestWords, nearest, profile }: NodeLegs): Init<LegsOfNode> {
   return {
     ids,
     sequences: bytesOfNumbers(found.map(({ sequence }) => sequence)),
@@ -82,16 +82,17 @@ export function legsAnswer({ ids, found, bestWords, nearest }: NodeLegs): Init<L
     words: bytesOfNumbers(found.map(({ words }) => words)),
     bestWords,
     nearest,
+    profile,
   }
 }
 
 export function legsOf(message: Encoded<LegsOfNode>): NodeLegs {
-  const { ids, sequences, distances, words, bestWords, nearest } = message.read()
+  const { ids, sequences, distances, words, bestWords, nearest, profile } = message.read()
   const [byDistance, byWords] = [numbersOf(distances), numbersOf(words)]
   const found = Array.from(numbersOf(sequences), (sequence, index) => ({
     sequence,
     distance: byDistance[index]!,
     words: byWords[index]!,
   }))
-  return { ids: Buffer.from(ids), found, bestWords, nearest }
+  return { ids: Buffer.from(ids), found, bestWords, nearest, profile: profile && profileOf(profile) }
 }
