@@ -69,16 +69,13 @@ export class PoolState {
   /**
    * Wakes a thread that sleeps, if there is one. Call after work was submitted.
    *
-   * Whoever wakes a thread counts it as awake at once, not the thread itself when it gets a processor. Otherwise all
-   * that is submitted until then would cost a system call each.
+   * A thread that is woken counts as awake at once, not when it gets a processor. Otherwise all that is submitted until
+   * then would cost a system call each. The number of sleepers is never too low: it falls only by those that were woken.
    */
   wakeOne(): void {
     Atomics.add(this.#words, bellWord, 1)
-    const asleep = Atomics.load(this.#words, asleepWord)
-    // If another thread changes the number at the same time, it wakes the sleeper, or the sleeper has seen the bell.
-    if (asleep > 0 && Atomics.compareExchange(this.#words, asleepWord, asleep, asleep - 1) === asleep) {
-      if (Atomics.notify(this.#words, bellWord, 1) === 0) Atomics.add(this.#words, asleepWord, 1)
-    }
+    if (Atomics.load(this.#words, asleepWord) === 0) return
+    Atomics.sub(this.#words, asleepWord, Atomics.notify(this.#words, bellWord, 1))
   }
 
   /** Main thread: makes a thread read its port. Call after posting to it. */

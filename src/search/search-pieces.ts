@@ -132,7 +132,7 @@ export class SearchPieces {
   }
 
   #walk(placed: readonly Placed[]): Piece {
-    let cost = 0
+    let cost = this.#index.layout.rows === 0 ? readMicroseconds * placed.length : 0
     for (const { query } of placed) cost += walkMicroseconds * query.ef * query.route!.efMultiplier
     return { ...this.#partsOf(placed), ranges: [], cost }
   }
@@ -242,6 +242,9 @@ export const walksPerPiece = 4
 
 /** For each entry of the beam, with 512 dimensions. */
 const walkMicroseconds = 0.8
+
+/** Reading the rows that a walk has found, if they are on disk and not in the system's cache. */
+const readMicroseconds = 500
 
 /** For each code that a thread scans. */
 const codeMicroseconds = 0.05

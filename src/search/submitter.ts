@@ -162,8 +162,26 @@ export class Submitter {
     this.#count += 1
     this.#options.beforeWork?.(piece, this.#count)
     this.#board.submit(place, offset, piece)
-    this.#options.pool.wakeOne()
+    if (!this.#isTakenSoon()) this.#options.pool.wakeOne()
     return true
+  }
+
+  /**
+   * Whether threads that work on short pieces of this board will take what is open. That is about as soon as a thread
+   * that sleeps would, and saves the system call that wakes it: 10 to 20 us of this thread.
+   */
+  #isTakenSoon(): boolean {
+    let working = 0
+    let left = this.#count
+    for (let place = 0; left > 0; place += 1) {
+      const each = this.#submitted[place]
+      if (each === undefined) continue
+      left -= 1
+      const state = this.#board.stateOf(place)
+      if (state === 'open') working -= 1
+      else if (state === 'taken' && each.piece.cost <= shortMicroseconds) working += 1
+    }
+    return working >= 0
   }
 
   #collect(place: number, submitted: Submitted, outcome: Outcome): void {
@@ -194,6 +212,9 @@ export class Submitter {
 
 /** Enough for the time that the event loop is busy. */
 const aheadMicroseconds = 1000
+
+/** A walk of the usual breadth takes less. */
+const shortMicroseconds = 150
 
 /** Longer pieces are left to search threads. */
 const turnMicroseconds = 1000
