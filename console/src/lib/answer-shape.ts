@@ -87,10 +87,15 @@ export function shapeTexts(params: URLSearchParams): ShapeTexts {
   return Object.fromEntries(given.filter(([, text]) => text.trim() !== ''))
 }
 
-/** Reads the fields that are given; those with a fault are left out, and their faults are shown. */
+/**
+ * Reads the fields that are given; those with a fault are left out, and their faults are shown.
+ *
+ * @param hasTarget whether there is something to search near, beside examples
+ */
 export function shapeOf(
   texts: ShapeTexts,
   fields: readonly ShapeField[] = shapeFields,
+  hasTarget = true,
 ): { readonly shape: Shape; readonly faults: ShapeTexts } {
   const shape: Record<string, JsonValue> = {}
   const faults: Record<string, string> = {}
@@ -102,6 +107,10 @@ export function shapeOf(
     } catch (error) {
       faults[name] = (error as Error).message
     }
+  }
+  if (shape.unlike !== undefined && !hasTarget && !hasExamples(shape)) {
+    delete shape.unlike
+    faults.unlike = 'This needs something to search near, like a point.'
   }
   return { shape, faults }
 }
@@ -127,7 +136,16 @@ function boostsIn(text: string): JsonValue {
   const value = JSON.parse(text) as JsonValue
   const boosts = Array.isArray(value) ? (value as readonly JsonValue[]) : [value]
   if (!boosts.every(isObject)) throw new Error('Boosts must be JSON objects in a list.')
+  boosts.forEach(checkBoost)
   return boosts
+}
+
+/** Checks what the program of the query needs. */
+function checkBoost({ weight, filter, recent }: JsonObject, index: number): void {
+  if (!Number.isFinite(weight)) throw new Error(`Boost ${index + 1} must have a number as its weight.`)
+  if ((filter === undefined) === (recent === undefined) || !isObject(filter ?? recent)) {
+    throw new Error(`Boost ${index + 1} must have one of filter and recent, as an object.`)
+  }
 }
 
 function filterIn(text: string): JsonValue {
@@ -138,6 +156,6 @@ function filterIn(text: string): JsonValue {
 
 function numberIn(text: string): JsonValue {
   const value = Number(text)
-  if (Number.isNaN(value)) throw new Error(`${text} is not a number.`)
+  if (!Number.isFinite(value)) throw new Error(`${text} is not a number.`)
   return value
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { shapeOf } from './answer-shape.ts'
+import { shapeFields, shapeOf } from './answer-shape.ts'
 import { type QueryToShow, snippet } from './snippets.ts'
 
 const query: QueryToShow = {
@@ -84,6 +84,24 @@ describe('a query as code', () => {
       diversity: 'much is not a number.',
       statistics: 'A filter must be a JSON object.',
     })
+    const faultOf = (boost: string) => shapeOf({ boost }).faults.boost
+    for (const boost of ['[{}]', '{"filter": {}, "weight": "9"}', '{"filter": {}, "weight": 1e999}']) {
+      assert.equal(faultOf(boost), 'Boost 1 must have a number as its weight.', boost)
+    }
+    for (const rest of ['', ', "filter": 5', ', "recent": null', ', "filter": {}, "recent": {}']) {
+      const fault = 'Boost 2 must have one of filter and recent, as an object.'
+      assert.equal(faultOf(`[{"weight": 1, "filter": {}}, {"weight": 9${rest}}]`), fault, rest)
+    }
+    assert.deepEqual(shapeOf({ rerank: 'Infinity' }).faults, { rerank: 'Infinity is not a number.' })
+  })
+
+  it('stays away from points only if there is something to search near', () => {
+    const id = 'a0b1c2d3-0000-4000-8000-000000000000'
+    const alone = shapeOf({ unlike: id }, shapeFields, false)
+    assert.deepEqual(alone.shape, {})
+    assert.match(alone.faults.unlike!, /something to search near/)
+    assert.deepEqual(shapeOf({ unlike: id }).shape, { unlike: [id] })
+    assert.deepEqual(shapeOf({ unlike: id, like: id }, shapeFields, false).faults, {})
   })
 
   it('has a valid JSON body', () => {

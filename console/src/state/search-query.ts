@@ -1,7 +1,7 @@
 import { computed, type ReadonlySignal } from '@preact/signals'
 import { isUuid } from '../../../src/base/point.ts'
 import type { JsonObject } from '../api/types.ts'
-import { type Shape, type ShapeTexts, shapeOf, shapeTexts } from '../lib/answer-shape.ts'
+import { type Shape, type ShapeTexts, shapeFields, shapeOf, shapeTexts } from '../lib/answer-shape.ts'
 import { isMetric, type Metric } from '../lib/distance.ts'
 import { parseFilter } from '../lib/filters.ts'
 import { parseVector } from '../lib/vector-text.ts'
@@ -46,8 +46,10 @@ export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
   const metric = params.get('metric')
   const filter = parseFilter(params.get('filter') ?? '')
   const texts = shapeTexts(params)
+  const by = ways.find((each) => each === params.get('by')) ?? wayOf(params)
+  const hasTarget = (params.get(by) ?? '').trim() !== ''
   return {
-    by: ways.find((each) => each === params.get('by')) ?? wayOf(params),
+    by,
     vectorText: params.get('vector') ?? '',
     id: params.get('id') ?? '',
     text: params.get('text') ?? '',
@@ -58,7 +60,7 @@ export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
     ef: positive(params.get('ef')),
     filter: 'filter' in filter ? filter.filter : {},
     texts,
-    ...shapeOf(texts),
+    ...shapeOf(texts, shapeFields, hasTarget),
     compare: params.get('compare') === '1',
     form: params.get('as') === 'cards' ? 'cards' : 'rows',
   }

@@ -42,7 +42,9 @@ export function RelevanceView(): JSX.Element {
   } = useRun(async (signal) => {
     const judgements = judgementsIn(text.value)
     const { metric: similarity, limit: k, balance, ef, filter, texts } = query
-    const { shape } = shapeOf(texts, sharedFields)
+    const { shape, faults } = shapeOf(texts, sharedFields)
+    const faulty = sharedFields.find(({ name }) => faults[name] !== undefined)
+    if (faulty !== undefined) throw new Error(`${faulty.label}: ${faults[faulty.name]}`)
     const asked = { judgements, k, sweep: sweep.value, similarity, balance, ef, filter, shape }
     const answer = await evaluatePoints(collectionName.value, asked, signal)
     measured.value = { answer, names: judgements.map(nameOf), k }

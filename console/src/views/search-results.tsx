@@ -17,10 +17,12 @@ import { ProfilePanel } from './search-profile.tsx'
 export function Results(props: {
   readonly output: SearchOutput
   readonly query: SearchQuery
+  /** Whether there is something to search near. */
+  readonly isNear: boolean
   readonly run: SearchRun
   readonly onClearFilter: () => void
 }): JSX.Element {
-  const { output, query, run } = props
+  const { output, query, isNear, run } = props
   const open = useSignal<string | undefined>(undefined)
   const recall = run.tries.value.find(({ ef }) => ef === (query.ef ?? 0))?.recall
   const distances = output.hits.map(({ distance }) => distance ?? 0)
@@ -63,6 +65,7 @@ export function Results(props: {
                 rank={first + index + 1}
                 range={range}
                 query={query}
+                isNear={isNear}
                 onOpen={() => {
                   open.value = hit.id
                 }}
@@ -120,9 +123,10 @@ function ResultItem(props: {
   readonly rank: number
   readonly range: DistanceRange
   readonly query: SearchQuery
+  readonly isNear: boolean
   readonly onOpen: () => void
 }): JSX.Element {
-  const { hit, rank, range, query } = props
+  const { hit, rank, range, query, isNear } = props
   const similar = hrefOf('search', {
     by: 'id',
     id: hit.id,
@@ -188,7 +192,7 @@ function ResultItem(props: {
             {shortId(hit.id)}
           </button>
           <CopyButton text={() => hit.id} label="Copy id" />
-          {(['like', 'unlike'] as const).map((name) => (
+          {(isNear ? (['like', 'unlike'] as const) : (['like'] as const)).map((name) => (
             <Button
               key={name}
               kind="quiet"

@@ -75,7 +75,13 @@ export function Search(): JSX.Element {
           <FilterBar filter={query.filter} types={types} onChange={setFilter} />
           <Fault text={run.fault.value} />
           {isReady && output !== undefined && (
-            <Results output={output} query={query} run={run} onClearFilter={() => setFilter({})} />
+            <Results
+              output={output}
+              query={query}
+              isNear={known !== undefined || hasExamples(query.shape)}
+              run={run}
+              onClearFilter={() => setFilter({})}
+            />
           )}
           {!isReady && <Start />}
           {isReady && <AsCode query={query} near={known} />}
