@@ -157,6 +157,14 @@ const wrongRequests: readonly (readonly [
     /^limit is 1\.5, it must be a whole number/,
   ],
   [
+    (client) => client.search({ ...queryOf([1, 2]), rerank: 0 }),
+    /^rerank is 0, it must be a whole number from 1 to 1000$/,
+  ],
+  [
+    (client) => client.evaluate({ judgements: [], k: 1.5 }),
+    /^k is 1\.5, it must be a whole number from 1 to 1000$/,
+  ],
+  [
     (client) => client.search({ ...queryOf([1, 2]), maxDistance: Number.NaN }),
     /^maxDistance is NaN, it must be a finite number$/,
   ],

@@ -427,7 +427,7 @@ describe('with a reranking endpoint', () => {
           [{ words: 'x', limit: 5, rerank: 4 }, /rerank is 4, it must be a whole number from 5 to 1000/],
           [
             { words: 'x', limit: 5, rerank: 1001 },
-            /rerank is 1001, it must be a whole number from 5 to 1000/,
+            /rerank is 1001, it must be a whole number from 1 to 1000/,
           ],
         ] as const) {
           await assert.rejects(client.search(bad), { reason: 'invalid_argument', message })

@@ -1,7 +1,7 @@
 import { checkPath } from '../base/attribute-checks.ts'
 import { type DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { type Metric, onErrorRules, type SearchQuery } from '../base/point.ts'
+import { type Metric, onErrorRules, rerankMax, type SearchQuery } from '../base/point.ts'
 import {
   checkBetween,
   checkEnum,
@@ -209,7 +209,5 @@ function checkGroupBy(
 export const boostsMax = 16
 export const examplesMax = 100
 const weightMax = 100
-/** The most documents of one request to the endpoint. */
-const rerankMax = 1000
 const groupsMax = 1000
 const groupSizeMax = 100

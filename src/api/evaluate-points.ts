@@ -7,6 +7,7 @@ import {
   type Evaluation,
   type Grades,
   intervalOf,
+  kMax,
   type MeasuredSetting,
   meanOf,
   type Relevance,
@@ -160,7 +161,6 @@ function checkSharedShape(
 }
 
 const kDefault = 10
-const kMax = 1000
 
 /** Each is searched for once a setting. */
 export const judgementsMax = 1000

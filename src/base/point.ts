@@ -27,6 +27,9 @@ export const ttlSecondsMax = 3_155_760_000
 /** All pages of a search by words show at most this many hits, the best. */
 export const pinnedHitsMax = 1000
 
+/** The most documents of one request to the reranking endpoint. */
+export const rerankMax = 1000
+
 /** What a search does if the reranking endpoint fails. A rule's position is its number in `vectordb.OnRerankError`. */
 export const onErrorRules = ['fail', 'skip'] as const
 

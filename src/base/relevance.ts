@@ -10,6 +10,9 @@ export interface Relevance {
   readonly mrr: number
 }
 
+/** The most results of each query that are measured. */
+export const kMax = 1000
+
 /** The grade of each point that is relevant to a query, by id: greater than 0. */
 export type Grades = ReadonlyMap<string, number>
 

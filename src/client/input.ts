@@ -19,8 +19,10 @@ import {
   distanceMetrics,
   isUuid,
   onErrorRules,
+  rerankMax,
 } from '../base/point.ts'
 import type { Quotas } from '../base/quotas.ts'
+import { kMax } from '../base/relevance.ts'
 import type { KeyQuotas } from './access.ts'
 import type {
   AliasChanges,
@@ -143,7 +145,7 @@ const payloadFields = {
 const shapeFields = {
   boost: optional(boostsIn),
   diversity: optional(finiteIn),
-  rerank: optional(wholeIn),
+  rerank: optional((value, at) => wholeIn(value, at, 1, rerankMax)),
 }
 
 const groupFields = { path: textIn, size: optional(wholeIn) }
@@ -231,7 +233,7 @@ const evaluationFields = {
     if (!Array.isArray(value)) throw wrongKind(value, at, 'an array of judgements')
     return itemsOf(value, at, (each, place) => objectIn<Judgement>(each, judgementFields, place))
   },
-  k: optional(limitIn),
+  k: optional((value, at) => wholeIn(value, at, 1, kMax)),
   sweep: optional((value, at) => textsIn(value, at) as NonNullable<EvaluationQuery['sweep']>),
   metric: optional(oneOf(distanceMetrics)),
   balance: optional(finiteIn),

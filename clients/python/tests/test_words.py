@@ -41,6 +41,7 @@ def test_words_find_points_alone_and_with_a_vector(client: Vicinal) -> None:
         both = texts.search([0, 1], "Cosine", words="bread", balance=0.9)
         assert both.ids == [flour, bread]
         assert both.hits[0].distance == 0
+        assert isinstance(both.hits[0].distance, float)
         shown = texts.search(words="rye", include=Include(highlight=True))
         assert shown.hits[0].highlight == [Highlight("content", ["", "rye", " flour for bread"])]
         assert texts.count(F("content").matches("bread rye")) == 1
@@ -48,15 +49,18 @@ def test_words_find_points_alone_and_with_a_vector(client: Vicinal) -> None:
         rare = texts.search(words="bread", statistics=F("content").matches("rye"), include=Include(scores=True))
         assert rare.ids == [bread, flour]
         assert rare.hits[0].words != found.hits[0].words
-        boosted = texts.search([0, 1], "Cosine", boost=[Boost(1, filter=F("title") == "bread")])
+        pinned = Boost(1, filter=F("title") == "bread")
+        boosted = texts.search([0, 1], "Cosine", boost=[pinned])
         assert [hit.score is not None for hit in boosted.hits] == [True, True]
         refusals: list[tuple[str, Any]] = [
             ("words is 5: a text is needed", lambda: texts.search(words=5)),  # type: ignore[arg-type]
             ("balance is 'x': a finite number is needed", lambda: texts.search([0, 1], "Cosine", balance="x")),  # type: ignore[arg-type]
             ("diversity is nan: a finite", lambda: texts.search(words="x", diversity=float("nan"))),
+            ("boost is a generator: a list", lambda: texts.search(words="x", boost=(each for each in [pinned]))),  # type: ignore[arg-type]
+            ("like is a generator: a list", lambda: texts.search(metric="Cosine", like=(each for each in [bread]))),  # type: ignore[arg-type]
             ("boost is a Boost: a list is needed", lambda: texts.search(words="x", boost=Boost(1, filter={}))),  # type: ignore[arg-type]
             ("relevant is a list: a dict is needed", lambda: Judgement([bread], words="x")),  # type: ignore[arg-type]
-            ("sweep is the text 'ef': a list", lambda: texts.evaluate([Judgement({bread: 1}, words="x")], sweep="ef")),  # type: ignore[arg-type]
+            ("sweep is a str: a list", lambda: texts.evaluate([Judgement({bread: 1}, words="x")], sweep="ef")),  # type: ignore[arg-type]
             ("words.paths.content is '1': a finite", lambda: Words(paths={"content": "1"})),  # type: ignore[dict-item]
         ]
         for message, call in refusals:
@@ -124,7 +128,7 @@ def test_answers_are_shaped(client: Vicinal) -> None:
             ({"boost": [Boost(101, filter={})]}, r"boost\[0\].weight is 101"),
             ({"boost": [{"weight": 1}]}, r"boost\[0\] is a dict: a Boost is needed"),
             ({"boost": [Boost(1, recent=Recent("at", "2 weeks"))]}, "half_life is"),
-            ({"like": near}, "like is the text"),
+            ({"like": near}, "like is a str: a list is needed"),
             ({"diversity": 2.0}, "diversity is 2"),
             ({"group_by": "doc"}, "group_by is a str: a GroupBy is needed"),
             ({"group_by": GroupBy("doc", 101)}, "group_by.size is 101"),
@@ -162,6 +166,7 @@ def test_judgements_measure_searches(client: Vicinal) -> None:
         assert given.low.ndcg <= given.mean.ndcg <= given.high.ndcg
         assert best.mean.ndcg == 1
         assert len(answer.curve) == 21 + 4
+        assert all(isinstance(each.balance, float | None) for each in answer.curve)
         rye = Boost(9, filter=F("content").matches("rye"))
         boosted = texts.evaluate(judgements, metric="Cosine", k=1, balance=0.9, boost=[rye], diversity=0.1)
         assert boosted.given.queries == [Relevance(0.5, 0.5, 1), Relevance(1, 0.5, 1)]

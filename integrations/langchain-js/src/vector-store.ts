@@ -177,32 +177,32 @@ export class VicinalVectorStore extends VectorStore {
   }
 
   /**
-   * Returns the `k` best matching documents for a text, with their similarities: larger is nearer. Where more than a
-   * vector counts, these are scores from 0 to 1.
+   * Returns the `k` best matching documents for a text, with their similarities: larger is nearer. Where words, boosts or
+   * a reranker count, these are scores from 0 to 1.
    */
   override async similaritySearchWithScore(
     query: string,
     k = 4,
     filter?: Filter,
   ): Promise<[Document, number][]> {
-    if (this.#retrieval === 'vector' && Object.keys(this.#options).length === 0) {
-      return this.similaritySearchVectorWithScore(await this.embeddings.embedQuery(query), k, filter)
-    }
-    const near =
-      this.#retrieval === 'words'
-        ? {}
-        : {
-            vector: await this.embeddings.embedQuery(query),
-            metric: this.#metric,
-          }
-    const ranking = {
-      ...(this.#retrieval !== 'vector' && { words: query }),
-      ...(this.#retrieval === 'hybrid' && { balance: this.#balance }),
-    }
-    const include = { scores: true, payload: true, attributes: true }
-    const asked = { ...this.#options, ...near, ...ranking, limit: k, filter: checked(filter), include }
-    const { hits } = await this.#client.searchHits(asked)
-    return hits.map((hit) => [documentOf(hit), hit.score ?? 0])
+    const { boost, rerank, like, unlike } = this.#options
+    const byWords = this.#retrieval !== 'vector'
+    const byVector = this.#retrieval !== 'words'
+    const isScored = byWords || (boost ?? rerank) !== undefined
+    const { hits } = await this.#client.searchHits({
+      ...this.#options,
+      ...(byVector && { vector: await this.embeddings.embedQuery(query) }),
+      ...((byVector || (like ?? unlike) !== undefined) && { metric: this.#metric }),
+      ...(byWords && { words: query }),
+      ...(byWords && byVector && { balance: this.#balance }),
+      limit: k,
+      filter: checked(filter),
+      include: { distance: !isScored, scores: isScored, payload: true, attributes: true },
+    })
+    return hits.map((hit) => [
+      documentOf(hit),
+      isScored ? (hit.score ?? 0) : similarityOf(hit.distance ?? 0, this.#metric),
+    ])
   }
 
   /** Returns the `k` best matching documents for a text. */

@@ -198,6 +198,12 @@ describe('VicinalVectorStore', () => {
     const [raised, lower] = await shaped.similaritySearchWithScore('anadama', 2)
     assert.equal(raised![0].pageContent, first)
     assert.ok(raised![1] > lower![1])
+    const plain = await retrieving('vector').similaritySearchWithScore('anadama', 2)
+    const tuned = new VicinalVectorStore(embeddings, { ...options(), search: { ef: 200, boost: undefined } })
+    assert.deepEqual(await tuned.similaritySearchWithScore('anadama', 2), plain)
+    const search = { like: await store.client.search({ words: 'anadama', limit: 1 }) }
+    const alike = new VicinalVectorStore(embeddings, { ...options(), retrieval: 'words', search })
+    assert.deepEqual(textsOf(await alike.similaritySearch('anadama', 1)), [second])
   })
 
   it('works over an alias', async () => {

@@ -44,7 +44,17 @@ def test_words_are_searched_alone_and_with_a_vector(client: Vicinal) -> None:
         assert found(retrieval="hybrid", balance=0.9) == texts[::-1]
         assert found() == texts[::-1]
         boost = [Boost(9, filter={"content": {"$match": "anadama"}})]
-        assert store().similarity_search("bread", 1, boost=boost)[0].page_content == texts[0]
+        plain = store()
+        (raised, high), (_, low) = plain.similarity_search_with_score("bread", 2, boost=boost)
+        assert raised.page_content == texts[0]
+        assert 1 >= high > low
+        scored = plain.similarity_search_with_relevance_scores("bread", 2, boost=boost)
+        assert [score for _, score in scored] == [high, low]
+        scored = asyncio.run(plain.asimilarity_search_with_relevance_scores("bread", 2, boost=boost))
+        assert [score for _, score in scored] == [high, low]
+        assert [score for _, score in plain.similarity_search_with_score("bread", 2, ef=200, boost=None)] == [0, 1]
+        like = plain.client.search(words="anadama", limit=1).ids
+        assert store(retrieval="words").similarity_search("anadama", 1, like=like)[0].page_content == texts[1]
         relevant = store(retrieval="hybrid").similarity_search_with_relevance_scores("anadama bread", 1)
         assert 0 < relevant[0][1] <= 1
         assert store(retrieval="words").similarity_search("bread", 1, filter={"$id": {"$in": []}}) == []

@@ -41,6 +41,12 @@ def test_words_are_searched_alone_and_with_a_vector(client: Vicinal) -> None:
         boosted = store.query(nearest, boost=[Boost(9, filter={"content": {"$match": "anadama"}})])
         assert boosted.ids == ["bread", "flour"]
         assert boosted.similarities == sorted(boosted.similarities or [], reverse=True)
+        assert store.query(nearest, ef=200, rerank=None).similarities == [1, 0]
+        by_words = VectorStoreQuery(query_str="anadama", similarity_top_k=1, mode=VectorStoreQueryMode.TEXT_SEARCH)
+        like = store.client.search(words="anadama", limit=1).ids
+        assert store.query(by_words, like=like).ids == ["flour"]
+        with pytest.raises(TypeError, match=r"the store sets by the query and its metric: words, limit$"):
+            store.query(nearest, limit=1, words="x")
         with pytest.raises(ValueError, match="no query_str, which the mode hybrid needs"):
             store.query(VectorStoreQuery(query_embedding=[0, 1], mode=VectorStoreQueryMode.HYBRID))
         with pytest.raises(ValueError, match="no search in the mode semantic_hybrid: use default, mmr, hybrid"):

@@ -95,7 +95,7 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
    * Returns the matching nodes nearest to a vector; in the mode `mmr`, nodes that also differ from each other; by the
    * words of `queryStr` in the mode `sparse`; by both in the mode `hybrid`, where `alpha` is what the vector counts.
    *
-   * @param options shape the answer; similarities are then scores from 0 to 1
+   * @param options shape the answer; with `boost` or `rerank`, similarities are scores from 0 to 1
    */
   override async query(
     query: VectorStoreQuery,
@@ -107,14 +107,14 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
       throw missing('queryEmbedding')
     }
     const isDiverse = wantsDiversity(mode)
-    const isShaped = Object.keys(options).length > 0
+    const isScored = (options.boost ?? options.rerank) !== undefined
     const { hits } = await this.#client.searchHits({
       ...options,
       vector: queryEmbedding,
       metric: this.#metric,
       limit: similarityTopK * (isDiverse ? mmrMultiplier : 1),
       filter: filterOf(query),
-      include: { distance: true, payload: true, attributes: true, vector: isDiverse, scores: isShaped },
+      include: { distance: true, payload: true, attributes: true, vector: isDiverse, scores: isScored },
     })
     const nodes = hits.map(nodeOf)
     if (isDiverse) return diverseOf(query, queryEmbedding, nodes)
@@ -129,10 +129,12 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
     if (queryStr === undefined) throw missing('queryStr')
     const isHybrid = mode === 'hybrid'
     if (isHybrid && queryEmbedding === undefined) throw missing('queryEmbedding')
+    const isNear = isHybrid || (options.like ?? options.unlike) !== undefined
     const { hits } = await this.#client.searchHits({
       ...options,
       words: queryStr,
-      ...(isHybrid && { vector: queryEmbedding, metric: this.#metric, balance: alpha }),
+      ...(isHybrid && { vector: queryEmbedding, balance: alpha }),
+      ...(isNear && { metric: this.#metric }),
       limit: similarityTopK,
       filter: filterOf(query),
       include: { scores: true, payload: true, attributes: true },

@@ -217,6 +217,11 @@ describe('VicinalVectorStore', () => {
     const shaped = await both.query(nearest, { boost })
     assert.deepEqual(shaped.ids, texts)
     assert.ok(shaped.similarities[0]! > shaped.similarities[1]!)
+    const tuned = await both.query(nearest, { ef: 200, rerank: undefined })
+    assert.deepEqual(tuned.similarities, [1, 0])
+    const like = await client.collection('by-words').search({ words: 'anadama', limit: 1 })
+    const byWords = { queryStr: 'anadama', similarityTopK: 1, mode: VectorStoreQueryMode.SPARSE }
+    assert.deepEqual((await both.query(byWords, { like })).ids, [texts[1]])
     await client.collections.delete('by-words')
   })
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
-from .values import Json, check_choice, check_items, check_number, check_text, check_whole, encode_value, texts_of
+from .values import Json, check_choice, check_items, check_number, check_text, check_whole, encode_value
 
 OnRerankError: TypeAlias = Literal["fail", "skip"]
 """What a search does if the service's reranking endpoint fails: fail, or answer without reranking."""
@@ -99,8 +99,10 @@ class AnswerShape:
         if self.group_by is not None and not isinstance(self.group_by, GroupBy):
             raise InvalidArgumentError(f"group_by is a {type(self.group_by).__name__}: a GroupBy is needed")
         for name, ids in (("like", self.like), ("unlike", self.unlike)):
-            for index, id in enumerate(texts_of(ids or (), name)):
-                check_text(id, f"{name}[{index}]")
+            if ids is not None:
+                check_items(ids, name, object)
+                for index, id in enumerate(ids):
+                    check_text(id, f"{name}[{index}]")
         if self.rerank is not None:
             check_whole(self.rerank, "rerank")
         if self.on_error is not None:

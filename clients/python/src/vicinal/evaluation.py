@@ -19,7 +19,6 @@ from .values import (
     check_numbers,
     check_whole,
     encode_value,
-    texts_of,
     to_json,
 )
 from .vectors import Text, VectorLike, json_of_vector
@@ -131,7 +130,7 @@ class Evaluate(Operation[EvaluatedPoints]):
 
     def __post_init__(self) -> None:
         check_items(self.judgements, "judgements", Judgement)
-        texts_of(self.sweep, "sweep")
+        check_items(self.sweep, "sweep", str)
         if self.balance is not None:
             check_number(self.balance, "balance")
         check_whole(self.k, "k", 1)
@@ -176,7 +175,13 @@ def _evaluation_of(json: Json) -> Evaluation:
 
 
 def _setting_of(json: Json) -> MeasuredSetting:
-    return MeasuredSetting(_relevance_of(json), balance=json.get("balance"), ef=json.get("ef"), paths=json.get("paths"))
+    balance, paths = json.get("balance"), json.get("paths")
+    return MeasuredSetting(
+        _relevance_of(json),
+        balance=None if balance is None else float(balance),
+        ef=json.get("ef"),
+        paths=None if paths is None else {path: float(weight) for path, weight in paths.items()},
+    )
 
 
 def _relevance_of(json: Json) -> Relevance:

@@ -150,7 +150,7 @@ class Hit(StoredPoint):
 
     distance: float | None = None
     score: float | None = None
-    """From 0 to 1, of a search by words. Larger is better."""
+    """From 0 to 1, of a search by words, with boosts or with reranking. Larger is better."""
     words: float | None = None
     """The BM25 score of the words."""
     highlight: list[Highlight] = field(default_factory=list)
@@ -435,9 +435,8 @@ def _profile_of(json: Json) -> Profile:
 
 def _figures_of(hit: Json) -> dict[str, Json]:
     return {
-        "distance": hit.get("distance"),
         # JSON has no decimal point in a whole number.
-        **{name: float(hit[name]) for name in ("score", "words", "rerank") if name in hit},
+        **{name: float(hit[name]) for name in ("distance", "score", "words", "rerank") if name in hit},
         "highlight": [Highlight(each["path"], each["parts"]) for each in hit.get("highlight", ())],
     }
 

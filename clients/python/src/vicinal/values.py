@@ -122,8 +122,8 @@ def check_numbers(values: object, path: str) -> None:
 
 
 def check_items(values: object, path: str, kind: type) -> None:
-    """Refuse what is not a list of objects of a class."""
-    if not isinstance(values, Iterable):
+    """Refuse what is not a list of objects of a class. What can be read only once would be empty afterwards."""
+    if not isinstance(values, Sequence) or isinstance(values, str):
         raise InvalidArgumentError(f"{path} is a {type(values).__name__}: a list is needed")
     for index, value in enumerate(values):
         if not isinstance(value, kind):

@@ -18,7 +18,6 @@ from vicinal import (
     Hit,
     Include,
     Metric,
-    SearchResult,
     Vicinal,
     Words,
     uuid_of,
@@ -38,7 +37,8 @@ class VicinalVectorStore(VectorStore):
     A vector store with its documents in a collection of Vicinal, found by the vectors of their texts.
 
     Metadata are attributes, which can filter searches: `filter` is an expression like `F("price") < 10`, or a dict like
-    `{"price": {"$lt": 10}}`. Scores are distances; where words count, they are from 0 to 1, and larger is better.
+    `{"price": {"$lt": 10}}`. Scores are distances; where words, boosts or a reranker count, they are from 0
+    to 1, and larger is better.
 
     :param embedding: embeds texts
     :param client: a client for the collection with the documents, or for its alias, unless `collection` is given
@@ -179,12 +179,13 @@ class VicinalVectorStore(VectorStore):
         self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """
-        Return the documents nearest to a text with their distances: smaller is nearer. Where words count, return their
-        scores: larger is better.
+        Return the documents nearest to a text with their distances: smaller is nearer. Where words, `boost` or `rerank`
+        count, return scores: larger is better.
         """
         if self._retrieval != "vector":
             vector = self._embedding.embed_query(query) if self._retrieval == "hybrid" else None
-            return _ranked(self._client.search(**self._ranking(query, vector), limit=k, filter=filter, **kwargs))
+            ranking = self._ranking(query, vector, kwargs)
+            return _scored(self._client.search(**ranking, limit=k, filter=filter, **kwargs).hits, is_ranked=True)
         return self.similarity_search_with_score_by_vector(
             self._embedding.embed_query(query), k, filter=filter, **kwargs
         )
@@ -193,15 +194,16 @@ class VicinalVectorStore(VectorStore):
         self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """
-        Return the documents nearest to a text with their distances: smaller is nearer. Where words count, return their
-        scores: larger is better.
+        Return the documents nearest to a text with their distances: smaller is nearer. Where words, `boost` or `rerank`
+        count, return scores: larger is better.
         """
         if self._retrieval != "vector":
             if self._async_client is None:
                 return await run_in_executor(None, self.similarity_search_with_score, query, k, filter=filter, **kwargs)
             near = await self._embedding.aembed_query(query) if self._retrieval == "hybrid" else None
-            ranking = self._ranking(query, near)
-            return _ranked(await self._async_client.search(**ranking, limit=k, filter=filter, **kwargs))
+            ranking = self._ranking(query, near, kwargs)
+            found = await self._async_client.search(**ranking, limit=k, filter=filter, **kwargs)
+            return _scored(found.hits, is_ranked=True)
         vector = await self._embedding.aembed_query(query)
         return await self.asimilarity_search_with_score_by_vector(vector, k, filter=filter, **kwargs)
 
@@ -220,19 +222,26 @@ class VicinalVectorStore(VectorStore):
     def similarity_search_with_score_by_vector(
         self, embedding: list[float], k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return the documents nearest to a vector with their distances. Other parameters are those of Vicinal."""
-        return _scored(self._client.search(embedding, self._metric, limit=k, filter=filter, **kwargs).hits)
+        """
+        Return the documents nearest to a vector with their distances. Other parameters are those of Vicinal; with
+        `boost` or `rerank`, return scores: larger is better.
+        """
+        result = self._client.search(embedding, self._metric, limit=k, filter=filter, **kwargs)
+        return _scored(result.hits, is_ranked=_is_ranked(kwargs))
 
     async def asimilarity_search_with_score_by_vector(
         self, embedding: list[float], k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return the documents nearest to a vector with their distances. Other parameters are those of Vicinal."""
+        """
+        Return the documents nearest to a vector with their distances. Other parameters are those of Vicinal; with
+        `boost` or `rerank`, return scores: larger is better.
+        """
         if self._async_client is None:
             return await run_in_executor(
                 None, self.similarity_search_with_score_by_vector, embedding, k, filter=filter, **kwargs
             )
         result = await self._async_client.search(embedding, self._metric, limit=k, filter=filter, **kwargs)
-        return _scored(result.hits)
+        return _scored(result.hits, is_ranked=_is_ranked(kwargs))
 
     def max_marginal_relevance_search(
         self,
@@ -330,10 +339,25 @@ class VicinalVectorStore(VectorStore):
         await store.aadd_texts(texts, metadatas, ids=ids)
         return store
 
-    def _ranking(self, query: str, vector: list[float] | None) -> dict[str, Any]:
+    def _ranking(self, query: str, vector: list[float] | None, more: dict[str, Any]) -> dict[str, Any]:
         if vector is None:
-            return {"words": query}
+            is_near = more.get("like") is not None or more.get("unlike") is not None
+            return {"words": query, "metric": self._metric} if is_near else {"words": query}
         return {"near": vector, "metric": self._metric, "words": query, "balance": self._balance}
+
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        if _is_ranked(kwargs):
+            return self.similarity_search_with_score(query, k, **kwargs)
+        return super()._similarity_search_with_relevance_scores(query, k, **kwargs)
+
+    async def _asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        if _is_ranked(kwargs):
+            return await self.asimilarity_search_with_score(query, k, **kwargs)
+        return await super()._asimilarity_search_with_relevance_scores(query, k, **kwargs)
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         """Return a function that maps a distance to a score: 1 for equal vectors, towards 0 for distant ones."""
@@ -354,12 +378,13 @@ def _of_ids(ids: Sequence[str] | None) -> FilterLike:
     return {} if ids is None else F("$id").any_of([uuid_of(id) for id in ids])
 
 
-def _scored(hits: Sequence[Hit]) -> list[tuple[Document, float]]:
-    return [(document_of(hit), hit.distance or 0.0) for hit in hits]
+def _is_ranked(more: dict[str, Any]) -> bool:
+    """Return whether parameters of a search make it order documents by scores."""
+    return bool(more.get("boost")) or more.get("rerank") is not None or more.get("words") is not None
 
 
-def _ranked(result: SearchResult) -> list[tuple[Document, float]]:
-    return [(document_of(hit), hit.score or 0.0) for hit in result.hits]
+def _scored(hits: Sequence[Hit], *, is_ranked: bool) -> list[tuple[Document, float]]:
+    return [(document_of(hit), (hit.score if is_ranked else hit.distance) or 0.0) for hit in hits]
 
 
 def _documents(scored: Sequence[tuple[Document, float]]) -> list[Document]:

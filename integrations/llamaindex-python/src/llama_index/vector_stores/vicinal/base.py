@@ -134,7 +134,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
         """
         Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other; by the
         words of `query_str` in the modes text_search and sparse; by both in the mode hybrid, where `alpha` is what the
-        vector counts. Other parameters are those of Vicinal, like `boost`: with them, similarities are scores.
+        vector counts. Other parameters are those of Vicinal; with `boost` or `rerank`, similarities are scores.
         """
         found = self._client.search(**self._asked_by(query, kwargs), filter=filter_of_query(query))
         return result_of(query, found.hits, self.metric)
@@ -143,7 +143,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
         """
         Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other; by the
         words of `query_str` in the modes text_search and sparse; by both in the mode hybrid, where `alpha` is what the
-        vector counts. Other parameters are those of Vicinal, like `boost`: with them, similarities are scores.
+        vector counts. Other parameters are those of Vicinal; with `boost` or `rerank`, similarities are scores.
         """
         if self._async_client is None:
             return await asyncio.to_thread(self.query, query, **kwargs)
@@ -151,12 +151,18 @@ class VicinalVectorStore(BasePydanticVectorStore):
         return result_of(query, found.hits, self.metric)
 
     def _asked_by(self, query: VectorStoreQuery, more: dict[str, Any]) -> dict[str, Any]:
+        own = [name for name in _OWN if name in more]
+        if own:
+            raise TypeError(f"parameters that the store sets by the query and its metric: {', '.join(own)}")
         asked = {**search_of(query), **more}
-        if more:
+        given = {name for name, value in more.items() if value is not None}
+        if given & {"boost", "rerank"}:
             asked["include"] = replace(asked["include"], scores=True)
-        if is_by_words_alone(query):
-            return asked
-        return {"near": _vector_of(query), "metric": self.metric, **asked}
+        if not is_by_words_alone(query):
+            asked["near"] = _vector_of(query)
+        if "near" in asked or given & {"like", "unlike"}:
+            asked["metric"] = self.metric
+        return asked
 
     def _delete(self, filter: FilterLike) -> None:
         while self._client.delete_where(filter, everything=filter == {}).more:
@@ -168,6 +174,10 @@ class VicinalVectorStore(BasePydanticVectorStore):
             return
         while (await self._async_client.delete_where(filter, everything=filter == {})).more:
             pass
+
+
+_OWN = ("near", "metric", "words", "balance", "limit", "filter", "include")
+"""The parameters of a search that others cannot replace."""
 
 
 def _refuse(unknown: dict[str, Any]) -> None:
