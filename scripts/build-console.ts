@@ -20,8 +20,11 @@ if (isOutdated()) {
 }
 buildIfOutdated(
   'console',
-  ['console', 'src', 'package.json'],
-  ['src/server/http/generated/console/index.html'],
+  [
+    ...['console', 'src', 'package.json', 'tsconfig.json', 'scripts/build-console.ts'],
+    ...['src/kernels/generated', 'src/messages/generated'],
+  ],
+  ['src/server/http/generated/console'],
   () => {
     execFileSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], { cwd: project, stdio: 'inherit' })
     compress(join(root, 'src/server/http/generated/console'))

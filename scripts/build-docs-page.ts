@@ -16,7 +16,7 @@ const icon = 'console/public/icon.svg'
 buildIfOutdated(
   'docs-page',
   [description, icon, 'scripts/build-docs-page.ts', 'package-lock.json'],
-  ['src/server/http/generated/docs/openapi.json'],
+  ['src/server/http/generated/docs'],
   () => {
     rmSync(target, { recursive: true, force: true })
     mkdirSync(join(target, 'static/theme'), { recursive: true })

@@ -15,8 +15,11 @@ const binaries = join(root, 'node_modules', '.bin')
 provideExec(binaries)
 buildIfOutdated(
   'generated',
-  ['proto', 'src/kernels/assembly', 'scripts/build-kernels.ts', 'buf.gen.yaml', 'package-lock.json'],
-  ['src/kernels/generated', 'src/messages/generated', 'src/server/grpc/generated/descriptors.binpb'],
+  [
+    ...['proto', 'src/kernels/assembly', 'buf.gen.yaml', 'package-lock.json'],
+    ...['scripts/build-generated.ts', 'scripts/build-kernels.ts'],
+  ],
+  ['src/kernels/generated', 'src/messages/generated', 'src/server/grpc/generated'],
   () => {
     buildKernels(root)
     buildMessages()

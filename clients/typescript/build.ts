@@ -27,8 +27,13 @@ else {
     'src/messages',
     'src/base',
     'src/api',
-    'proto',
+    'src/messages/generated',
+    'package-lock.json',
+    'tsconfig.json',
+    'tsconfig.build.json',
     'clients/typescript/tsconfig.json',
+    'clients/typescript/build.ts',
+    'LICENSE',
   ]
-  buildIfOutdated('client', inputs, ['clients/typescript/dist'], compile)
+  buildIfOutdated('client', inputs, ['clients/typescript/dist', 'clients/typescript/LICENSE'], compile)
 }

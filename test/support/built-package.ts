@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chmodSync, copyFileSync, cpSync, mkdirSync, mkdtempSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -11,11 +11,10 @@ const root = join(import.meta.dirname, '../..')
  * dependencies.
  */
 export async function buildPackage(): Promise<AsyncDisposable & { readonly path: string }> {
-  await promisify(execFile)(process.execPath, [join(root, 'scripts/build.ts')])
   mkdirSync(join(root, 'build'), { recursive: true })
   const path = mkdtempSync(join(root, 'build/package-'))
   copyFileSync(join(root, 'package.json'), join(path, 'package.json'))
-  cpSync(join(root, 'dist'), join(path, 'dist'), { recursive: true })
+  await promisify(execFile)(process.execPath, [join(root, 'scripts/build.ts'), join(path, 'dist')])
   // npm does the same with the files that `bin` names.
   chmodSync(join(path, 'dist/cli/main.js'), 0o755)
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
