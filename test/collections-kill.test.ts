@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -37,8 +37,12 @@ async function withData<Result>(
 }
 
 interface Found {
-  /** The number of points of each collection, and the aliases. */
-  readonly counts: { readonly points: Readonly<Record<string, number>>; readonly aliases: object }
+  /** The number of points of each collection, the aliases, and how many refusals are stored for the key. */
+  readonly counts: {
+    readonly points: Readonly<Record<string, number>>
+    readonly aliases: object
+    readonly refused: number
+  }
   /** All that is stored. */
   readonly whole: object
 }
@@ -49,12 +53,14 @@ async function open(dataDir: string): Promise<Found> {
     const aliases = Object.fromEntries([...data.aliases].sort())
     const points: Record<string, number> = {}
     const whole: object[] = [aliases]
+    let refusals = 0
     for (const { name, number } of [{ name: 'default', number: 0 }, ...data.collections.values()]) {
       const store = number === 0 ? data.main : await data.open(number)
       const stored = await contentsOf(store)
       points[name] = stored.size
       const records = [...stored].map(([slot, point]) => [slot, point, store.record(slot, point.id)])
       const refused = store.keyedRequest(refusedRequest.keyHash)?.refused
+      refusals += refused?.length ?? 0
       const { sequence, slotCount, keyedRequestCount } = store
       whole.push({ name, records, refused, sequence, slotCount, keyedRequestCount })
     }
@@ -68,12 +74,12 @@ async function open(dataDir: string): Promise<Found> {
       readdirSync(dataDir).filter((name) => name.includes('.new')),
       [],
     )
-    return { counts: { points, aliases }, whole }
+    return { counts: { points, aliases, refused: refusals }, whole }
   })
 }
 
 /** The directories of the collections. */
-const numbers: Readonly<Record<string, string>> = { default: '0', empty: '1', old: '2', new: '3' }
+const numbers: Readonly<Record<string, string>> = { default: '0', first: '1', empty: '2', old: '3', new: '4' }
 
 /** What a killed process leaves behind. */
 interface Remains {
@@ -100,7 +106,7 @@ async function* killedBeforeEachStep(dataDir: string): AsyncGenerator<Remains, v
   const preload = new URL('./support/disk-steps-preload.ts', import.meta.url)
   preload.search = new URLSearchParams({ before: '1', count: countPath, signal: 'SIGSTOP' }).toString()
   const script = join(import.meta.dirname, 'support/changing-child.ts')
-  const args = [dataDir, countPath, donePath, ...changes.map(({ what }) => what)]
+  const args = [dataDir, countPath, donePath, `${oldPoints}`, ...changes.map(({ what }) => what)]
   const child = spawn(process.execPath, ['--import', preload.href, script, ...args], {
     stdio: ['ignore', 'inherit', 'inherit'],
   })
@@ -156,38 +162,15 @@ async function isStopped(child: ChildProcess): Promise<boolean> {
   return false
 }
 
-async function makeOld(dataDir: string): Promise<void> {
-  await withData(dataDir, async (data) => {
-    await data.main.commit(groupOf(insertionsOf(2)))
-    await data.create({ name: 'empty' })
-    const { number } = await data.create({ name: 'old' })
-    const store = await data.open(number)
-    await store.commit(groupOf(insertionsOf(oldPoints)))
-    mkdirSync(data.indexDirectory(number))
-    writeFileSync(join(data.indexDirectory(number), 'graph-0-0.bin'), 'x')
-    await data.setAliases(
-      new Map([
-        ['a', 'old'],
-        ['b', 'old'],
-        ['d', 'old'],
-      ]),
-      [],
-    )
-  })
-}
-
 type Counts = Found['counts']
 
-const old: Counts = {
-  points: { default: 2, empty: 0, old: oldPoints },
-  aliases: { a: 'old', b: 'old', d: 'old' },
-}
+const plain: Counts = { points: { default: 2 }, aliases: {}, refused: 0 }
 const aliases = { a: 'empty', c: 'default', d: 'old' }
 
 interface Change {
   readonly what: string
-  /** Given what was stored before; absent: neither points nor aliases are added or removed. */
-  readonly after?: (before: Counts) => Counts
+  /** Given what was stored before. */
+  readonly after: (before: Counts) => Counts
   /** What may be stored of a change of several parts, if not all or nothing. */
   readonly parts?: (before: Counts) => readonly Counts[]
   /** The fewest steps to expect. With fewer, the count misses some. */
@@ -200,26 +183,42 @@ function withPoints(before: Counts, points: Counts['points']): Counts {
 
 /** In the order in which they are made. */
 const changes: readonly Change[] = [
-  { what: 'create', after: (before) => withPoints(before, { new: 0 }), stepsMin: 5 },
-  { what: 'first insert', after: (before) => withPoints(before, { empty: 3 }), stepsMin: 6 },
+  { what: 'first create', after: (before) => withPoints(before, { first: 0 }), stepsMin: 7 },
+  // Made in one go: nothing is killed there.
+  {
+    what: 'fill',
+    after: (before) => ({
+      ...withPoints(before, { empty: 0, old: oldPoints }),
+      aliases: { a: 'old', b: 'old', d: 'old' },
+    }),
+    stepsMin: 1,
+  },
+  { what: 'create', after: (before) => withPoints(before, { new: 0 }), stepsMin: 7 },
+  { what: 'first insert', after: (before) => withPoints(before, { empty: 3 }), stepsMin: 7 },
   {
     what: 'two inserts',
     after: (before) => withPoints(before, { empty: 6, old: oldPoints + 3 }),
     parts: (before) => [withPoints(before, { empty: 6 }), withPoints(before, { old: oldPoints + 3 })],
-    stepsMin: 4,
+    stepsMin: 6,
   },
   // 100 of the points are removed and 2 are inserted.
   {
     what: 'varied changes',
-    after: (before) => withPoints(before, { old: oldPoints + 3 - 100 + 2 }),
-    stepsMin: 5,
+    after: (before) => ({ ...withPoints(before, { old: oldPoints + 3 - 100 + 2 }), refused: 2 }),
+    stepsMin: 6,
   },
-  { what: 'refusals', stepsMin: 1 },
+  // With the same key, after whose refusals there are those of this request.
+  { what: 'refusals', after: (before) => ({ ...before, refused: 1 }), stepsMin: 2 },
   { what: 'aliases', after: (before) => ({ ...before, aliases }), stepsMin: 1 },
+  // Removed in pieces, of which the threads make 14 to 18 steps.
   {
     what: 'drop',
-    after: ({ points: { old: _, ...points } }) => ({ points, aliases: { a: 'empty', c: 'default' } }),
-    stepsMin: 6,
+    after: ({ points: { old: _, ...points } }) => ({
+      points,
+      aliases: { a: 'empty', c: 'default' },
+      refused: 0,
+    }),
+    stepsMin: 10,
   },
 ]
 
@@ -229,9 +228,9 @@ describe('a process that is killed before any step', {
   it('leaves each change complete or not begun, and nothing else', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = join(directory.path, 'data')
-    await makeOld(dataDir)
+    await withData(dataDir, (data) => data.main.commit(groupOf(insertionsOf(2))))
     let before = await open(dataDir)
-    assert.deepEqual(before.counts, old)
+    assert.deepEqual(before.counts, plain)
     let done = 0
     /** What was found of the change under way: once it has been there after a kill, it must be there. */
     let changed: Found | undefined
@@ -243,7 +242,8 @@ describe('a process that is killed before any step', {
       const where = `killed before step ${remains.step}, after ${remains.done} changes`
       for (; done < remains.done; done += 1) {
         // What was acknowledged must be there, and is what was found before it was.
-        assert.deepEqual(found.counts, changes[done]!.after?.(before.counts) ?? before.counts, where)
+        assert.deepEqual(found.counts, changes[done]!.after(before.counts), where)
+        assert.notDeepEqual(found.whole, before.whole, where)
         assert.deepEqual(found.whole, changed?.whole ?? found.whole, where)
         before = found
         changed = undefined
@@ -254,7 +254,7 @@ describe('a process that is killed before any step', {
       }
       const { what, after, parts } = changes[done] ?? assert.fail(where)
       if (parts?.(before.counts).some((part) => isDeepStrictEqual(part, found.counts))) continue
-      assert.deepEqual(found.counts, after?.(before.counts) ?? before.counts, `${what}, ${where}`)
+      assert.deepEqual(found.counts, after(before.counts), `${what}, ${where}`)
       changed ??= found
       assert.deepEqual(found.whole, changed.whole, `${what}, ${where}`)
     }

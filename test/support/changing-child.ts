@@ -1,4 +1,5 @@
-import { appendFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
@@ -11,7 +12,12 @@ import { groupOf, insertionsOf, refusedRequest, variedChanges } from './stored-p
  * disk-steps-preload.ts counts its disk steps. The length of a file is the number of acknowledged changes.
  */
 
-const [dataDir, countPath, donePath, ...changes] = process.argv.slice(2) as [string, string, string]
+const [dataDir, countPath, donePath, oldPoints, ...changes] = process.argv.slice(2) as [
+  string,
+  string,
+  string,
+  string,
+]
 const data = await openDataStore({ dataDir, logger: createLogger({ level: 'silent', pretty: false }) })
 const numberOf = (name: string): number => data.collections.get(name)!.number
 const opened: Store[] = []
@@ -25,6 +31,21 @@ const commitTo = async (name: string): Promise<void> => {
   await store.commit(groupOf(insertionsOf(3, store.slotCount)))
 }
 const actions: Readonly<Record<string, () => Promise<void>>> = {
+  'first create': async () => {
+    await data.create({ name: 'first', dimension: 5 })
+  },
+  // What others test: only the step that stops the counting is counted.
+  fill: async () => {
+    rmSync(countPath)
+    await data.create({ name: 'empty' })
+    const { number } = await data.create({ name: 'old' })
+    await (await open('old')).commit(groupOf(insertionsOf(Number(oldPoints))))
+    mkdirSync(data.indexDirectory(number))
+    writeFileSync(join(data.indexDirectory(number), 'graph-0-0.bin'), 'x')
+    await data.setAliases(new Map(['a', 'b', 'd'].map((alias) => [alias, 'old'])), [])
+    for (const store of opened.splice(0)) await store.close()
+    writeFileSync(countPath, '')
+  },
   create: async () => {
     await data.create({ name: 'new', dimension: 5 })
   },
