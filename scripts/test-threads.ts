@@ -2,7 +2,8 @@
  * Loaded before Node's test runner: the writer threads of stores that are closed serve the next ones. A thread takes
  * 60 ms of processor time to start, nine tenths of what opening a store takes, and the tests open thousands of them. Each
  * store still has a thread to itself while it is open, and everything that it sends and receives is the same. Threads
- * with options of Node, whose disk a test makes fail, are not shared, nor is one that has died.
+ * with options of Node, whose disk a test makes fail, are not shared, nor is one that has died. That a thread ends by
+ * itself, point-store.test.ts tests with one that is not shared.
  *
  *   store ── Worker ── port ───> module of the thread, as its `parentPort`
  *              └ idle hosts ───> a real thread: runs the module again for each store, with the modules that it imports

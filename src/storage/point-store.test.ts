@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import type { Worker } from 'node:worker_threads'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
@@ -21,7 +22,7 @@ import {
 } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { newId } from '../base/new-ids.ts'
-import { openStore } from './data-store.ts'
+import { openDataStore, openStore } from './data-store.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import type { Insertion, Store } from './store.ts'
 import { partsOf } from './writer/group-parts.ts'
@@ -160,6 +161,31 @@ describe('a data directory', () => {
     child.kill('SIGKILL')
     await once(child, 'close')
     await withStore(async (store) => assert.ok(store.slotCount > 0))
+  })
+
+  it('has a writer thread that ends by itself when it is closed', { timeout: 60_000 }, async () => {
+    const exits: Promise<unknown[]>[] = []
+    const note = (thread: Worker): void => void exits.push(once(thread, 'exit'))
+    process.on('worker', note)
+    try {
+      for (const name of ['one', 'two', 'three']) {
+        // With options of its own, a thread is not one of those that scripts/test-threads.ts shares, whose end it feigns.
+        const data = await openDataStore({ dataDir, logger, writerExecArgv: [] })
+        const { number } = await data.create({ name })
+        const store = await data.open(number)
+        await Promise.all([
+          store.commit(groupOf(insertionsOf(100))),
+          data.main.commit(groupOf(insertionsOf(3, data.main.slotCount))),
+        ])
+        await store.close()
+        await data.drop(name)
+        await data.close()
+      }
+    } finally {
+      process.off('worker', note)
+    }
+    // A thread that is terminated ends with 1.
+    assert.deepEqual(await Promise.all(exits), [[0], [0], [0]])
   })
 
   it('is refused if it has another dimension; the message names both', async () => {
