@@ -201,10 +201,19 @@ describeBoth('searches by words', (transport) => {
       reason: 'cursor_expired',
     })
     const { nextCursor } = await client.searchHits({ ...bad, cursor: '', include: {} })
-    for (const other of [{ words: 'word1' }, { filter: { even: true } }]) {
-      await assert.rejects(client.search({ ...bad, ...other, cursor: nextCursor }), {
+    const near = { ...bad, vector, metric: 'Cosine' as const, maxDistance: 1 }
+    const ofNear = await client.searchHits({ ...near, cursor: '', include: {} })
+    for (const other of [
+      { ...bad, words: 'word1', cursor: nextCursor },
+      { ...bad, filter: { even: true }, cursor: nextCursor },
+      { ...near, cursor: nextCursor },
+      { ...bad, cursor: ofNear.nextCursor },
+      { ...near, metric: 'Euclidean' as const, cursor: ofNear.nextCursor },
+      { ...near, maxDistance: 1.5, cursor: ofNear.nextCursor },
+    ]) {
+      await assert.rejects(client.search(other), {
         reason: 'invalid_argument',
-        message: /^cursor is of a search with other words, or with another balance, filter or statistics$/,
+        message: /^cursor is of another search: the same words, balance, metric, max_distance, filter and/,
       })
     }
   })

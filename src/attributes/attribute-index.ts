@@ -342,6 +342,7 @@ export type { FacetCount, FilterWords }
 
 const withoutWords: FilterWords = {
   state: { of: undefined, changes: 0 },
+  prepareMatching: () => [],
   matching() {
     throw invalid('the points have no words')
   },

@@ -24,6 +24,8 @@ export interface FilterSource {
 export interface FilterWords {
   /** Differs after each change, and between two declarations. */
   readonly state: { readonly of: object | undefined; readonly changes: number }
+  /** Does in steps what `matching` would do of a text at once. */
+  prepareMatching(text: string): Iterable<void, void>
   /** @throws DatabaseError if the collection has no words at the path, or they are not ready */
   matching(
     kind: 'match' | 'phrase',

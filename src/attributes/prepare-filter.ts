@@ -95,6 +95,7 @@ class Preparation {
         return this.#text(path, new TextPrefix(test.text))
       case 'match':
       case 'phrase':
+        yield* this.#source.words.prepareMatching(test.text)
         return new WordsNode(this.#source, path, test.op, test.text)
       case 'near':
         return this.#geo(path, nearTest(test.center, test.radiusM))

@@ -75,6 +75,91 @@ describe('the words of a collection', () => {
     assert.equal(search.mock.callCount(), 2)
   })
 
+  it('of many short texts without spaces are analyzed in turns, too', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    await opened.set.put('texts', { hnsw: {}, words: withTitle })
+    using lease = await opened.set.lease('texts')
+    const { words } = lease.database.livePoints
+    await words.ready()
+    const preparing = (text: string, count: number): Promise<void> | undefined => {
+      const notes = Array.from({ length: count }, () => new Map([['title', text]]))
+      return words.prepare({ contentType: 'Text', content: '', attributes: new Map([['notes', notes]]) })
+    }
+    const [short, han, long] = [
+      preparing('漢字', 9),
+      preparing('漢字'.repeat(200), 9),
+      preparing('a b ', 9000),
+    ]
+    assert.deepEqual([short, han instanceof Promise, long instanceof Promise], [undefined, true, true])
+    await Promise.all([han, long])
+  })
+
+  it('have highlights of later pages in the languages that were counted for the first', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    await opened.set.put('texts', { hnsw: {}, words: withTitle })
+    using lease = await opened.set.lease('texts')
+    const { database } = lease
+    const german = 'der Hund ist nicht in dem Haus'
+    const contents = [german, german, ...Array.from({ length: 300 }, () => 'the dog is in the house')]
+    await database.insert(
+      contents.map((content) => ({
+        vector: Float32Array.of(1),
+        payload: { contentType: 'Text' as const, content },
+      })),
+    )
+    const population = { kind: 'condition', path: 'content', test: { op: 'match', text: 'Hund' } } as const
+    let cursor: string | undefined = ''
+    const shown: unknown[] = []
+    while (cursor !== undefined) {
+      const include = { distance: false, payload: false, vector: false, version: false, highlight: true }
+      const words = { text: 'Häuser', balance: 0, population }
+      const query = {
+        vector: new Float32Array(0),
+        metric: 'Cosine',
+        limit: 1,
+        ef: 10,
+        include,
+        words,
+      } as const
+      const { details, nextCursors } = await database.search([{ ...query, cursor }])
+      shown.push(details[0]![0]!.highlight)
+      cursor = nextCursors?.[0]
+    }
+    const found = [{ path: 'content', parts: ['der Hund ist nicht in dem ', 'Haus', ''] }]
+    assert.deepEqual(shown, [found, found])
+  })
+
+  it('are searched while threads search near a vector, but ever more rarely while that is in vain', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    await opened.set.put('texts', { hnsw: {}, words: english })
+    using lease = await opened.set.lease('texts')
+    const { database } = lease
+    const vector = Float32Array.of(1, 1)
+    await database.insert([{ vector, payload: { contentType: 'Text', content: 'rye' } }])
+    const { words } = database.livePoints
+    await words.ready()
+    const search = mock.method(words, 'search')
+    const searched = async (queries: number): Promise<number> => {
+      search.mock.resetCalls()
+      for (let at = 0; at < queries; at += 1) {
+        const asked = { text: 'rye', balance: 0.5 }
+        await database.search([{ vector, metric: 'Cosine', limit: 1, ef: 10, words: asked }])
+      }
+      return search.mock.callCount()
+    }
+    assert.equal(await searched(10), 10)
+    let changes = 0
+    const state = mock.getter(words, 'state', () => ({ of: words, changes: changes++ }))
+    // The 1st, 3rd and 6th search twice.
+    assert.equal(await searched(10), 13)
+    assert.equal(await searched(100), 105)
+    state.mock.restore()
+    assert.equal(await searched(100), 100)
+  })
+
   it('are refused where there are none, and can be given up', async () => {
     await using directory = await temporaryDirectory()
     const { path: dataDir } = directory

@@ -303,6 +303,11 @@ export class CollectionWords implements MemoryUser {
     )
   }
 
+  /** Analyzes the text of a filter in steps, so that `matching` does not have to. */
+  *prepareMatching(text: string): Generator<void, void> {
+    if (this.#current !== undefined) yield* this.#current.index.wantedTerms(text)
+  }
+
   /** Returns the slots of the points that have wanted words, for filters. */
   matching(kind: 'match' | 'phrase', text: string, path: string): SlotBitmap {
     const { settings, index } = this.index() as Words
@@ -420,13 +425,12 @@ class Words implements SearchableWords {
 
   /** Whether indexing a payload takes milliseconds. */
   isLong(payload: Payload): boolean {
-    let length = 0
-    for (const ofPath of this.textsOf(payload)) {
-      for (const text of ofPath) {
-        length += text.length
-        // The words of scripts without spaces take ten times as long to find.
-        if (text.length > longTextMin / 10 && hasUnspaced.test(text)) length += 9 * text.length
-      }
+    const texts = this.textsOf(payload).flat()
+    let length = texts.reduce((sum, text) => sum + text.length, 0)
+    // Looking for scripts takes long itself, so it is for points that are not long anyway.
+    for (let at = 0; length <= longTextMin && at < texts.length; at += 1) {
+      // The words of scripts without spaces take ten times as long to find.
+      if (hasUnspaced.test(texts[at]!)) length += 9 * texts[at]!.length
     }
     return length > longTextMin
   }

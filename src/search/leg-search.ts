@@ -83,6 +83,8 @@ type State = SearchedWords['state'] & { readonly position: number }
 export class LegSearch {
   readonly #options: LegSearchOptions
   readonly #points: SearchedPoints
+  /** Searches of the words by hybrid queries while threads search: under steady writes, all of them are in vain. */
+  readonly #early = { pause: 0, left: 0 }
 
   constructor(options: LegSearchOptions) {
     this.#options = options
@@ -143,6 +145,8 @@ export class LegSearch {
           this.#whileThreadsSearch(query, size, run),
         ])
     this.#points.hideExpired()
+    const isUsed = early !== undefined && this.#isOf(early.state)
+    if (early !== undefined) this.#earlyWas(isUsed)
     const answers = new SearchAnswers(this.#points, 0, 0, undefined)
     for (const [index, run] of runs.entries()) {
       if (run.near !== -1 && run.touched.now()?.has(run.near) !== false) return undefined
@@ -150,7 +154,7 @@ export class LegSearch {
     }
     const { report } = run.planned
     if (report !== undefined) report.elapsedUs = microsecondsSince(startMs) - run.filterUs
-    const words = early !== undefined && this.#isOf(early.state) ? early : this.#measured(query, size, run)
+    const words = isUsed ? early : this.#measured(query, size, run)
     const both = this.#together(query, run, found, words, wanted)
     const { matching } = words
     return use(both, this.#profile(query, { filterUs: run.filterUs, startMs, matching, legs: both, run }))
@@ -194,8 +198,17 @@ export class LegSearch {
     return { matching, hits, best: best?.score ?? 0 }
   }
 
-  async #whileThreadsSearch(query: SearchQuery, size: number, run: Run): Promise<Measured> {
-    return this.#measured(query, size, run)
+  /** Searches the words early, unless that was in vain the last times. */
+  async #whileThreadsSearch(query: SearchQuery, size: number, run: Run): Promise<Measured | undefined> {
+    if (this.#early.left === 0) return this.#measured(query, size, run)
+    this.#early.left -= 1
+    return undefined
+  }
+
+  /** Notes whether an early search was of use. Each in vain doubles how many are then left out. */
+  #earlyWas(isUsed: boolean): void {
+    this.#early.pause = isUsed ? 0 : Math.min(earlyPauseMax, Math.max(1, 2 * this.#early.pause))
+    this.#early.left = this.#early.pause
   }
 
   #measured(query: SearchQuery, size: number, run: Run): Measured {
@@ -281,3 +294,6 @@ function listOf(hits: Hits): readonly Hit[] {
 }
 
 const far = Number.POSITIVE_INFINITY
+
+/** Then the searches in vain cost a few percent at most, and a pause in the writes is noticed within as many queries. */
+const earlyPauseMax = 32

@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes } from '../base/ids.ts'
 import type { SearchQuery } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
-import type { Scored } from './word-legs.ts'
+import { isHybrid, type Scored } from './word-legs.ts'
 
 /** The hits of all pages of a search, as of its first page. */
 export interface PinnedHits {
@@ -13,6 +13,8 @@ export interface PinnedHits {
   readonly scores: Float64Array
   readonly words: Float64Array
   readonly distances: Float64Array
+  /** The number of points by language that highlights depend on; undefined for that of the collection. */
+  readonly languages: readonly number[] | undefined
 }
 
 export interface Pinned {
@@ -21,9 +23,13 @@ export interface Pinned {
   readonly offset: number
 }
 
-/** @param copyId copies the 16-byte id of a candidate to `target` at `at` */
+/**
+ * @param languages see `PinnedHits`
+ * @param copyId copies the 16-byte id of a candidate to `target` at `at`
+ */
 export function pinnedHits<Candidate extends Scored>(
   candidates: readonly Candidate[],
+  languages: readonly number[] | undefined,
   copyId: (candidate: Candidate, target: Uint8Array, at: number) => void,
 ): PinnedHits {
   const bytes = Buffer.alloc(candidates.length * idBytes)
@@ -33,6 +39,7 @@ export function pinnedHits<Candidate extends Scored>(
     scores: Float64Array.from(candidates, ({ score }) => score),
     words: Float64Array.from(candidates, ({ words }) => words),
     distances: Float64Array.from(candidates, ({ distance }) => distance),
+    languages,
   }
 }
 
@@ -40,19 +47,24 @@ export function pinnedHits<Candidate extends Scored>(
 export interface PageOwner {
   /** The key of the filter of the caller's key: for other callers they do not exist. */
   readonly caller: string
-  /** What was searched for, but not near what: the embedding of a text may differ a little each time. */
+  /**
+   * The SHA-256 of what was searched for: whether near something and how far away, but not near what, because the
+   * embedding of a text may differ a little each time.
+   */
   readonly search: string
 }
 
 /** Returns the owner of the pages of a query with a cursor. */
 export async function pageOwnerOf(query: SearchQuery): Promise<PageOwner> {
   if (query.cursor === undefined) return { caller: '', search: '' }
-  const { keyFilter, filter, words } = query
+  const { keyFilter, filter, words, metric, maxDistance } = query
   const { text, balance, population } = words!
   const [caller, ...filters] = await Promise.all(
     [keyFilter, filter, population].map((each) => (each === undefined ? '' : inTurns(filterKey(each)))),
   )
-  return { caller: caller!, search: JSON.stringify([text, balance, ...filters]) }
+  const near = isHybrid(query) ? [metric, maxDistance] : []
+  const search = JSON.stringify([text, balance, near, ...filters])
+  return { caller: caller!, search: createHash('sha256').update(search).digest('base64') }
 }
 
 /** The searches whose pages are being read: no page repeats or loses a hit while points change. */
@@ -85,7 +97,7 @@ export class PinnedPages {
       )
     }
     if (known.owner.search !== owner.search) {
-      throw invalid('cursor is of a search with other words, or with another balance, filter or statistics')
+      throw invalid(`cursor is of another search: the same ${sameInPages} are needed for every page`)
     }
     this.#pinned.delete(token)
     this.#pinned.set(token, known)
@@ -93,6 +105,9 @@ export class PinnedPages {
   }
 }
 
-/** One search keeps at most 60 KB. */
+const sameInPages =
+  'words, balance, metric, max_distance, filter and statistics, and a vector if the first had one,'
+
+/** One search keeps about 42 KB, or less. */
 const searchesMax = 256
 const pageLifeMs = 300_000

@@ -89,10 +89,11 @@ export class WordSearch {
       if (scored === undefined) continue
       const { candidates, position, profile } = scored
       const isLast = attempt >= attemptsMax
+      const languages = asked.words!.statistics?.languages
       const startMs = performance.now()
       const results =
         scored.pinned === undefined
-          ? await this.#answer(asked, candidates.slice(0, asked.limit), position, room, isLast)
+          ? await this.#answer(asked, candidates.slice(0, asked.limit), languages, position, room, isLast)
           : await this.#page(asked, scored.pinned, room)
       if (results === undefined) continue
       if (profile === undefined) return results
@@ -174,7 +175,9 @@ export class WordSearch {
       if (shared !== undefined) this.#shared.set(shared, { legs, position })
       if (query.cursor === undefined) return { candidates, position, profile }
       const { ids } = this.#points
-      const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), ({ slot }, target, at) =>
+      const { statistics } = query.words!
+      const best = candidates.slice(0, pinnedHitsMax)
+      const hits = pinnedHits(best, statistics?.languages, ({ slot }, target, at) =>
         ids.copyId(slot, target, at),
       )
       return {
@@ -196,10 +199,15 @@ export class WordSearch {
     return await this.#legs.find(query, wanted, rank)
   }
 
-  /** Reads the details of hits; undefined if one of them has changed since a position of the journal. */
+  /**
+   * Reads the details of hits; undefined if one of them has changed since a position of the journal.
+   *
+   * @param languages see `PinnedHits`
+   */
   async #answer(
     query: SearchQuery,
     candidates: readonly (Candidate & Scored)[],
+    languages: readonly number[] | undefined,
     position: number,
     room: AnswerRoom | undefined,
     isLast: boolean,
@@ -242,9 +250,7 @@ export class WordSearch {
     if (include === undefined) return results
     const [details = []] = results.details
     const find =
-      include.highlight === true
-        ? this.#points.words!.highlighter(words!.text, words!.statistics?.languages)
-        : undefined
+      include.highlight === true ? this.#points.words!.highlighter(words!.text, languages) : undefined
     const shown: HitDetails[] = []
     for (const [rank, each] of details.entries()) {
       const { payload } = each
@@ -282,7 +288,8 @@ export class WordSearch {
         })
       }
       const { position } = this.#points.attributes.journal
-      const results = await this.#answer(query, candidates, position, room, attempt >= attemptsMax)
+      const isLast = attempt >= attemptsMax
+      const results = await this.#answer(query, candidates, hits.languages, position, room, isLast)
       if (results === undefined && attempt < pageAttemptsMax) continue
       if (results === undefined) {
         throw new DatabaseError('overloaded', 'points change too fast for this page: try again')

@@ -4,7 +4,7 @@ import { seededRandom } from '../../test/support/random.ts'
 import { atOnce } from '../base/turns.ts'
 import { Analyzer, detectLanguage, type LanguageChoice, noLanguage } from './analyzer.ts'
 import { type Language, languages } from './stemmers.ts'
-import { blockMax, splitWords, wordLengthMax } from './tokenizer.ts'
+import { blockMax, splitWordsInSteps, type WordSink, wordLengthMax } from './tokenizer.ts'
 import { highlights } from './word-matches.ts'
 
 const seed = 20_261_130
@@ -96,7 +96,8 @@ describe('words seen before', () => {
         return { length, found }
       })
       const places: unknown[] = []
-      const length = splitWords(text, (_word, ...place) => places.push([place.slice(0, 3)]))
+      const add: WordSink = (_word, ...place) => places.push([place.slice(0, 3)])
+      const length = atOnce(splitWordsInSteps(text, add))
       assert.deepEqual(
         [all[0], all[1], { length, found: all[2]!.found.map((each) => (each as unknown[]).slice(1)) }],
         [all[2], all[2], { length: all[2]!.length, found: places }],
@@ -250,13 +251,42 @@ describe('hostile texts', () => {
     assert.equal(hints.at(-1), 0)
   })
 
+  it('of scripts without spaces are analyzed in short steps', () => {
+    const steps = [...new Analyzer('auto').analyzeInSteps('漢字'.repeat(blockMax), 0, () => {})]
+    assert.ok(steps.length >= (2 * blockMax) / 512, `${steps.length} steps`)
+  })
+
+  it('have the same terms for queries, of one analysis for languages that stem them alike', () => {
+    const mixed =
+      'Die Häuser, les maisons; собаки C++ v1.2.3 漢字のrunning parseHTTPResponse Σίσυφος ½ µm ﬁles '
+    for (const choice of ['auto', 'german', 'none'] as const) {
+      for (const text of [mixed, ...Object.values(texts).map((each) => each.slice(0, 300))]) {
+        const analyzer = new Analyzer(choice)
+        const [words, stemming] = [atOnce(analyzer.wordsOf(text)), analyzer.stemming(text)]
+        const alike = new Map<string, unknown>()
+        for (let language = 0; language <= noLanguage; language += 1) {
+          const expected: (readonly [string, number])[] = []
+          analyzer.analyze(text, language, (term, position) => expected.push([term, position]))
+          const found = words.map((word) => [analyzer.termIn(word, language), word.position] as const)
+          assert.deepEqual(
+            found.filter(([term]) => term !== ''),
+            expected,
+          )
+          assert.deepEqual(alike.get(stemming(language)) ?? expected, expected)
+          alike.set(stemming(language), expected)
+        }
+      }
+    }
+  })
+
   it('have words at positions that never fall', () => {
     for (const text of Object.values(texts)) {
       let last = 0
-      splitWords(text.slice(0, 20_000), (_word, position) => {
+      const check: WordSink = (_word, position) => {
         assert.ok(position >= last)
         last = position
-      })
+      }
+      atOnce(splitWordsInSteps(text.slice(0, 20_000), check))
     }
   })
 })

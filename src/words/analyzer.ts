@@ -10,10 +10,18 @@ import {
   type Script,
   scriptOf,
   scripts,
+  scriptsOf,
   stemmers,
   usualScript,
 } from './stemmers.ts'
-import { blockEnd, blockMax, isAscii, splitAsciiWords, splitWords, type WordSink } from './tokenizer.ts'
+import {
+  blockEnd,
+  blockMax,
+  isAscii,
+  splitAsciiWords,
+  splitWordsInSteps,
+  type WordSink,
+} from './tokenizer.ts'
 
 /**
  * Texts to terms: words (tokenizer.ts), NFKC, lower case, stem, and without the marks of Latin and Greek letters. The
@@ -40,6 +48,8 @@ export const noHint = -1
 
 /** Stems are remembered for this many words of a language; then the memory begins anew. */
 const cachedWordsMax = 65_536
+/** What one of them takes, with its term. */
+const cachedWordBytes = 100
 
 /** Stemmers scan long words several times, and no language has such words. */
 const stemLengthMax = 64
@@ -69,9 +79,17 @@ export class Analyzer {
     return languages.indexOf(detectLanguage(texts.flat().join('\n')) ?? 'english')
   }
 
+  /** Memory of the words that are remembered, about. */
+  get memoryBytes(): number {
+    let bytes = 0
+    for (const known of this.#known) bytes += known?.memoryBytes ?? 0
+    for (const others of this.#others) bytes += cachedWordBytes * (others?.size ?? 0)
+    return bytes
+  }
+
   /** Passes the terms of a text in a language to `sink`. Returns the number of words, which is the length of the text. */
   analyze(text: string, language: number, sink: TermSink): number {
-    if (text.length <= blockMax) return this.#analyzeBlock(text, language, sink)
+    if (text.length <= blockMax) return atOnce(this.#analyzeBlock(text, language, sink))
     return atOnce(this.analyzeInSteps(text, language, sink))
   }
 
@@ -82,16 +100,15 @@ export class Analyzer {
       const [end, from, before] = [blockEnd(text, start), start, position]
       const inText: TermSink = (term, at, wordStart, wordEnd, hint) =>
         sink(term, before + at, from + wordStart, from + wordEnd, hint)
-      position += this.#analyzeBlock(text.slice(start, end), language, inText)
+      position += yield* this.#analyzeBlock(text.slice(start, end), language, inText)
       start = end
       yield
     }
     return position
   }
 
-  #analyzeBlock(block: string, language: number, sink: TermSink): number {
-    // Patterns take a hundred times as long where surrogates are not in pairs.
-    const text = block.isWellFormed() ? block : block.toWellFormed()
+  *#analyzeBlock(block: string, language: number, sink: TermSink): Generator<void, number> {
+    const text = wellFormed(block)
     this.#known[language] ??= new KnownWords()
     this.#others[language] ??= new Map()
     const known = this.#known[language]
@@ -103,7 +120,7 @@ export class Analyzer {
       if (kind === 'simple' && isAsciiText) known.add(word, term)
       if (term !== '') sink(term, position, start, end, noHint)
     }
-    if (!isAsciiText) return splitWords(text, addWord)
+    if (!isAsciiText) return yield* splitWordsInSteps(text, addWord)
     return splitAsciiWords(text, addWord, (_text, start, end, hash, position) => {
       const number = known.find(text, start, end, hash)
       if (number === -1) return false
@@ -131,17 +148,66 @@ export class Analyzer {
    */
   queryTerms(text: string, documents: ArrayLike<number>): Map<string, number> {
     const all = new Map<string, number>()
-    for (const language of this.queryLanguages(text, documents)) {
-      const weights = new Map<string, number>()
-      this.analyze(text, language, (term, _position, start, end) => {
-        const isFrequent = isFrequentWord(text.slice(start, end).toLowerCase(), languages[language])
-        weights.set(term, (weights.get(term) ?? 0) + (isFrequent ? frequentWordWeight : 1))
-      })
-      for (const [term, weight] of weights) {
-        if (all.size < queryTermsMax || all.has(term)) all.set(term, Math.max(weight, all.get(term) ?? 0))
+    const words = atOnce(this.wordsOf(text))
+    const frequentIn = new Set(words.flatMap(({ frequentIn }) => frequentIn))
+    const alike = Map.groupBy(this.queryLanguages(text, documents), this.stemming(text))
+    for (const group of alike.values()) {
+      const terms = words.map((word) => this.termIn(word, group[0]!))
+      const isTold = Object.groupBy(group, (each) => String(frequentIn.has(languages[each]!)))
+      // Where no word is frequent, all have the same weights.
+      for (const language of [...(isTold.true ?? []), ...(isTold.false ?? []).slice(0, 1)]) {
+        const weights = new Map<string, number>()
+        for (const [at, term] of terms.entries()) {
+          if (term === '') continue
+          const isFrequent = words[at]!.frequentIn.includes(languages[language]!)
+          weights.set(term, (weights.get(term) ?? 0) + (isFrequent ? frequentWordWeight : 1))
+        }
+        for (const [term, weight] of weights) {
+          if (all.size < queryTermsMax || all.has(term)) all.set(term, Math.max(weight, all.get(term) ?? 0))
+        }
       }
     }
     return all
+  }
+
+  /** Returns the words of a text that queries want, in steps. They are analyzed once for all languages. */
+  *wordsOf(text: string): Generator<void, WantedWord[]> {
+    const words: WantedWord[] = []
+    let position = 0
+    for (let from = 0; from < text.length; ) {
+      const [end, start, before] = [blockEnd(text, from), from, position]
+      const block = wellFormed(text.slice(start, end))
+      position += yield* splitWordsInSteps(block, (word, at, wordStart, wordEnd, kind) => {
+        const lower = normalized(word)
+        const isStemmed = kind !== 'whole' && lower.length <= stemLengthMax
+        words.push({
+          lower,
+          plain: kind === 'whole' ? lower : folded(lower),
+          script: isStemmed ? scriptOf(lower) : undefined,
+          frequentIn: languagesOf.get(block.slice(wordStart, wordEnd).toLowerCase()) ?? [],
+          position: before + at,
+        })
+      })
+      from = end
+      yield
+    }
+    return words
+  }
+
+  /** Returns the term of a word in a language: the one that `analyze` finds. */
+  termIn({ lower, plain, script }: WantedWord, language: number): string {
+    const stemming = stemmingLanguage(script, language, this.choice === 'auto')
+    return stemming === undefined ? plain : folded(stemmers[stemming](lower) || lower)
+  }
+
+  /**
+   * Returns a function of languages that returns the same for those in which a text has the same terms, because they
+   * stem the words of its scripts alike.
+   */
+  stemming(text: string): (language: number) => string {
+    const used = scriptsOf(text.normalize('NFKC').toLowerCase())
+    const isAuto = this.choice === 'auto'
+    return (language) => used.map((script) => stemmingLanguage(script, language, isAuto)).join(' ')
   }
 
   /** Returns the languages of a query. It is too short to tell, so it may be any that the collection has in its script. */
@@ -166,22 +232,41 @@ const presentShare = 0.01
 /** The number of `none` among the languages. */
 export const noLanguage: number = languages.length
 
+/** A word of a text that queries want. */
+export interface WantedWord {
+  readonly lower: string
+  /** The term where it is not stemmed. */
+  readonly plain: string
+  /** Undefined if no language stems it. */
+  readonly script: Script | undefined
+  /** The languages that have it among their frequent words. */
+  readonly frequentIn: readonly Language[]
+  readonly position: number
+}
+
+/** Patterns take a hundred times as long where surrogates are not in pairs. */
+function wellFormed(text: string): string {
+  return text.isWellFormed() ? text : text.toWellFormed()
+}
+
 /** Returns the term of a word: empty if nothing is left of it. */
 function termOf(word: string, language: number, isAuto: boolean): string {
   const lower = normalized(word)
   if (lower.length > stemLengthMax) return folded(lower)
-  const stemming = stemmingLanguage(lower, language, isAuto)
+  const stemming = stemmingLanguage(scriptOf(lower), language, isAuto)
   return folded(stemming === undefined ? lower : stemmers[stemming](lower) || lower)
 }
 
 /**
- * Returns the language whose stemmer fits a word of a text in `language`: that language if it has the word's script,
+ * Returns the language whose stemmer fits a word of a script in a text in `language`: that language if it has the script,
  * else with `auto` the most common language of the script.
  */
-function stemmingLanguage(lower: string, language: number, isAuto: boolean): Language | undefined {
-  if (language === noLanguage) return undefined
-  const script = scriptOf(lower)
-  if (script === undefined) return undefined
+function stemmingLanguage(
+  script: Script | undefined,
+  language: number,
+  isAuto: boolean,
+): Language | undefined {
+  if (language === noLanguage || script === undefined) return undefined
   if (isWrittenIn(languages[language]!, script)) return languages[language]
   return isAuto ? commonLanguage(script) : undefined
 }
@@ -259,11 +344,6 @@ const frequentWords: Readonly<Partial<Record<Language, string>>> = {
 const frequentSets = new Map(
   Object.entries(frequentWords).map(([language, words]) => [language, new Set(words.split(' '))] as const),
 )
-
-/** Whether a word in lower case, with its marks, is one of the frequent words of a language. */
-function isFrequentWord(word: string, language: Language | undefined): boolean {
-  return language !== undefined && (frequentSets.get(language)?.has(word) ?? false)
-}
 
 /** The languages of each frequent word. */
 const languagesOf = new Map<string, Language[]>()

@@ -9,6 +9,8 @@ export const knownWordsMax = 65_536
 const tableSize = 2 * knownWordsMax
 /** Longer words are not remembered. */
 const lengthMax = 32
+/** Of a term, with its place in the array. */
+const termBytes = 48
 
 export class KnownWords {
   /** The number of a word plus one; 0 is free. */
@@ -18,6 +20,12 @@ export class KnownWords {
   readonly #starts: Uint32Array = new Uint32Array(knownWordsMax + 1)
   /** The characters of all words. */
   #characters: Uint8Array = new Uint8Array(65_536)
+
+  /** About: the terms have their share of it. */
+  get memoryBytes(): number {
+    const { byteLength } = this.#characters
+    return this.#table.byteLength + this.#starts.byteLength + byteLength + termBytes * this.#terms.length
+  }
 
   /** Returns the number of the word that is at [start, end) of a text; -1 if it is not known. */
   find(text: string, start: number, end: number, hash: number): number {

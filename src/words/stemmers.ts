@@ -106,3 +106,8 @@ export function scriptOf(word: string): Script | undefined {
   if (first >= 0x61 && first <= 0x7a) return 'Latin'
   return scriptPatterns.find(([, pattern]) => pattern.test(word))?.[0]
 }
+
+/** Returns all scripts of a text's letters. */
+export function scriptsOf(text: string): Script[] {
+  return scriptPatterns.flatMap(([script, pattern]) => (pattern.test(text) ? [script] : []))
+}

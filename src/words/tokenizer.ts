@@ -28,8 +28,7 @@ export const wordLengthMax = 128
 const invisible = '\\u00ad\\u200b-\\u200d\\u2060\\ufeff'
 const run = `[\\p{L}\\p{N}\\p{M}](?:[\\p{L}\\p{N}\\p{M}${invisible}]*[\\p{L}\\p{N}\\p{M}])?`
 const chunks = new RegExp(`${run}(?:[._-]${run})*(?:\\+\\+|#)?`, 'gu')
-const asciiChunks = /[a-z0-9]+(?:[._-][a-z0-9]+)*(?:\+\+|#)?/gi
-const asciiChunkAt = new RegExp(asciiChunks.source, 'iy')
+const asciiChunkAt = /[a-z0-9]+(?:[._-][a-z0-9]+)*(?:\+\+|#)?/iy
 const notAscii = /[^\0-\x7f]/
 const joiners = /[._-]/
 const invisibles = new RegExp(`[${invisible}]`, 'gu')
@@ -70,16 +69,22 @@ function isBreak(code: number): boolean {
   return code <= 0x20 || (code >= 0x3000 && code <= 0x3002) || code === 0xff0c || code === 0xff01
 }
 
-/** Passes the words of a text to `sink`. Returns the number of positions. */
-export function splitWords(text: string, sink: WordSink): number {
-  const pattern = isAscii(text) ? asciiChunks : chunks
+/**
+ * Passes the words of a text to `sink`. Returns the number of positions. In steps, because the words of a block can take
+ * 30 ms in scripts without spaces.
+ */
+export function* splitWordsInSteps(text: string, sink: WordSink): Generator<void, number> {
   let position = 0
-  for (const match of text.matchAll(pattern)) position = splitChunk(match[0], position, match.index, sink)
+  for (const { 0: chunk, index } of text.matchAll(chunks)) {
+    position = hasUnspaced.test(chunk)
+      ? yield* splitUnspaced(chunk, position, index, sink)
+      : splitChunk(chunk, position, index, sink)
+  }
   return position
 }
 
 /**
- * As `splitWords`, for a text that `isAscii`, with a faster way for words that are known.
+ * As `splitWordsInSteps`, for a text that `isAscii`, with a faster way for words that are known.
  *
  * @param takeKnown is asked for each run of letters and digits that is not joined whether it knows it, and takes it then
  */
@@ -153,7 +158,6 @@ const classes: Uint8Array = Uint8Array.from({ length: 128 }, (_, code) => {
 
 /** Splits words that are joined. Returns the next position. */
 function splitChunk(chunk: string, position: number, start: number, sink: WordSink): number {
-  if (hasUnspaced.test(chunk)) return splitUnspaced(chunk, position, start, sink)
   const isJoined = joiners.test(chunk)
   const last = chunk.charCodeAt(chunk.length - 1)
   const suffixLength = last === 0x2b ? 2 : last === 0x23 ? 1 : 0
@@ -189,8 +193,14 @@ function splitHumps(word: string, position: number, start: number, sink: WordSin
   return position
 }
 
-/** Splits a chunk with scripts that are written without spaces. Returns the next position. */
-function splitUnspaced(chunk: string, position: number, start: number, sink: WordSink): number {
+/** Splits a chunk with scripts that are written without spaces, in steps. Returns the next position. */
+function* splitUnspaced(
+  chunk: string,
+  first: number,
+  start: number,
+  sink: WordSink,
+): Generator<void, number> {
+  let position = first
   let at = 0
   for (const { 0: characters, index } of chunk.matchAll(unspacedRuns)) {
     if (index > at) position = splitSpaced(chunk.slice(at, index), position, start + at, sink)
@@ -198,6 +208,7 @@ function splitUnspaced(chunk: string, position: number, start: number, sink: Wor
       const piece = cutAt(characters.slice(from), runLengthMax)
       position = splitRun(piece, position, start + index + from, sink)
       from += piece.length
+      yield
     }
     at = index + characters.length
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { describe, it } from 'node:test'
+import { describe, it, mock } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { BruteForceWords } from '../../test/support/brute-force-words.ts'
 import { seededRandom } from '../../test/support/random.ts'
@@ -330,6 +330,34 @@ describe('the index of words', () => {
         assert.equal(index.matching({ kind, text: 'dog' }).count, others)
       }
     }
+  })
+
+  it('analyzes the text of a filter once for languages that stem it alike, and remembers nothing of queries', () => {
+    const index = new WordIndex({ language: 'auto', weights: [1] })
+    const texts = [
+      'the dog is in the house',
+      'der Hund ist nicht in dem Haus',
+      'собака не в доме, это так',
+      '漢字の本',
+    ]
+    for (const [slot, text] of texts.entries()) index.put(slot, slot + 1, [[text]])
+    const termIn = mock.method(index.analyzer, 'termIn')
+    /** Of texts with one word. */
+    const analyses = (text: string): number => {
+      termIn.mock.resetCalls()
+      index.matching({ kind: 'match', text })
+      return termIn.mock.callCount()
+    }
+    assert.deepEqual(slotsOf(index.matching({ kind: 'match', text: '漢字' })), [3])
+    assert.deepEqual(['漢', 'собаки', 'houses'].map(analyses), [1, 1, 2])
+    index.put(4, 5, [['les maisons de la ville et le chien']])
+    assert.deepEqual(['漢', 'собаки', 'houses'].map(analyses), [0, 0, 1])
+    const before = index.analyzer.memoryBytes
+    const words = Array.from({ length: 500 }, (_, at) => `new${at} größe${at}`).join(' ')
+    index.search(words, 1)
+    index.matching({ kind: 'match', text: words })
+    assert.equal(index.analyzer.memoryBytes, before)
+    assert.ok(index.memoryBytes > before + words.length)
   })
 
   it(`scores given points as a search does, seed ${seed}`, () => {

@@ -20,6 +20,7 @@ import { mergeParts } from './merge-parts.ts'
 import { Part, type PartAddresses } from './part.ts'
 import { type PartContent, weightedFrequencies, weightedLengths } from './part-content.ts'
 import { PendingPart } from './pending-part.ts'
+import { WantedTexts } from './wanted-texts.ts'
 import { type Highlight, highlights, matchingSlots, type SlotBitmap, type Wanted } from './word-matches.ts'
 import { type PartQuery, searcherBytes, WordSearcher } from './word-searcher.ts'
 
@@ -90,6 +91,7 @@ const pending = 1
 export class WordIndex {
   readonly parameters: Bm25Parameters
   readonly analyzer: Analyzer
+  readonly #wantedTexts: WantedTexts
   readonly #arena: Arena = new Arena()
   readonly #searcher: WordSearcher
   #parts: Part[] = []
@@ -119,6 +121,7 @@ export class WordIndex {
   constructor({ language, weights, k1 = defaultK1, b = defaultB }: WordOptions) {
     this.parameters = { k1, b, weights }
     this.analyzer = new Analyzer(language)
+    this.#wantedTexts = new WantedTexts(this.analyzer)
     this.#pending = new PendingPart(weights.length)
     this.#lengths = weights.map(() => 0)
     this.#searcher = new WordSearcher(this.#arena.memory, this.#arena.allocate(searcherBytes))
@@ -141,10 +144,11 @@ export class WordIndex {
     return this.#changes
   }
 
-  /** Bytes in memory: exactly those of parts, about those of what waits to become one. */
+  /** Bytes in memory: exactly those of parts, about those of what waits to become one and of remembered words. */
   get memoryBytes(): number {
     const bySlot = this.#partOf.byteLength + this.#documentOf.byteLength
-    return this.#arena.allocatedBytes + bySlot + pendingPostingBytes * this.#pending.postings
+    const remembered = this.analyzer.memoryBytes + this.#wantedTexts.memoryBytes
+    return this.#arena.allocatedBytes + bySlot + pendingPostingBytes * this.#pending.postings + remembered
   }
 
   /** Whether a slot has a point that is indexed. */
@@ -463,12 +467,18 @@ export class WordIndex {
   matching(wanted: Wanted): SlotBitmap {
     this.freeze()
     const slots = this.#partOf.length
-    const present = [...this.#languages.keys()].filter((language) => this.#languages[language]! > 0)
-    // A phrase that is too long is refused without points, too.
-    const languages = present.length > 0 ? present : [this.analyzer.languageOf([[wanted.text]])]
-    return matchingSlots(wanted, this.analyzer, languages, this.#parts, slots, (part, term, documents) =>
+    const texts = atOnce(this.wantedTerms(wanted.text))
+    return matchingSlots(wanted, texts, this.#parts, slots, (part, term, documents) =>
       this.#codes(part, part.dictionary.find(term)!, documents),
     )
+  }
+
+  /** Analyzes the text of a filter in steps, so that `matching` does not have to. */
+  wantedTerms(text: string): ReturnType<WantedTexts['termsOf']> {
+    const present = [...this.#languages.keys()].filter((language) => this.#languages[language]! > 0)
+    // A phrase that is too long is refused without points, too.
+    const languages = present.length > 0 ? present : [this.analyzer.languageOf([[text]])]
+    return this.#wantedTexts.termsOf(text, languages)
   }
 
   /** Returns the code plus one of a term in documents of a part, which ascend; 0 without it. */

@@ -1,5 +1,7 @@
 import type { Analyzer } from './analyzer.ts'
+import type { TermEntry } from './dictionary.ts'
 import type { Part } from './part.ts'
+import type { WantedTerm } from './wanted-texts.ts'
 
 /**
  * Which points have words, for filters: `$match` wants all words of a text, `$phrase` wants them in its order. The
@@ -11,12 +13,6 @@ export interface SlotBitmap {
   readonly words: Uint32Array
   /** How many bits are set. */
   readonly count: number
-}
-
-/** A word that is wanted, and where it is in the wanted text. */
-interface WantedTerm {
-  readonly term: string
-  readonly position: number
 }
 
 export interface Wanted {
@@ -42,18 +38,17 @@ export type FindCodes = (part: Part, term: string, documents: Uint32Array) => Ui
  * Returns the slots of the points that have the wanted words, as they are in the language of the point. So it depends on
  * the point and the words alone, and on no other points, of which nodes have different ones.
  *
- * @param languages of the points
+ * @param texts the terms of the wanted text, with the languages in which it has them
  */
 export function matchingSlots(
   wanted: Wanted,
-  analyzer: Analyzer,
-  languages: readonly number[],
+  texts: ReadonlyMap<readonly WantedTerm[], ReadonlySet<number>>,
   parts: readonly Part[],
   slots: number,
   find: FindCodes,
 ): SlotBitmap {
   const words = new Uint32Array(Math.ceil(slots / 32))
-  for (const { terms, of } of termsByLanguage(wanted.text, analyzer, languages)) {
+  for (const [terms, of] of texts) {
     if (terms.length === 0) continue
     if (wanted.kind === 'phrase' && terms.length > phraseTermsMax) throw new PhraseTooLong(terms.length)
     for (const part of parts) {
@@ -69,24 +64,6 @@ export function matchingSlots(
   return { words, count }
 }
 
-/** Returns the terms of a text, with the languages in which it has them: most have the same ones. */
-function termsByLanguage(
-  text: string,
-  analyzer: Analyzer,
-  languages: readonly number[],
-): Iterable<{ readonly terms: readonly WantedTerm[]; readonly of: Set<number> }> {
-  const all = new Map<string, { terms: WantedTerm[]; of: Set<number> }>()
-  for (const language of languages) {
-    const terms: WantedTerm[] = []
-    analyzer.analyze(text, language, (term, position) => terms.push({ term, position }))
-    const key = terms.map(({ term, position }) => `${position} ${term}`).join(' ')
-    const known = all.get(key)
-    if (known === undefined) all.set(key, { terms, of: new Set([language]) })
-    else known.of.add(language)
-  }
-  return all.values()
-}
-
 /** Returns the live documents of a part that have the wanted terms. */
 function matchingDocuments(
   part: Part,
@@ -94,14 +71,17 @@ function matchingDocuments(
   { kind, path }: Wanted,
   find: FindCodes,
 ): Uint32Array {
-  const distinct = [...new Set(terms.map(({ term }) => term))]
-  const entries = distinct.map((term) => ({ term, entry: part.dictionary.find(term) }))
-  if (entries.some(({ entry }) => entry === undefined)) return new Uint32Array()
-  const [rarest, ...others] = entries.sort((a, b) => a.entry!.documents - b.entry!.documents)
+  const entries: { readonly term: string; readonly entry: TermEntry }[] = []
+  for (const term of new Set(terms.map((each) => each.term))) {
+    const entry = part.dictionary.find(term)
+    if (entry === undefined) return new Uint32Array()
+    entries.push({ term, entry })
+  }
+  const [rarest, ...others] = entries.sort((a, b) => a.entry.documents - b.entry.documents)
   const postings = part.reader()
-  postings.read(rarest!.entry!.list, rarest!.entry!.documents)
+  postings.read(rarest!.entry.list, rarest!.entry.documents)
   let documents = postings.documents
-    .subarray(0, rarest!.entry!.documents)
+    .subarray(0, rarest!.entry.documents)
     .filter((document, index) => part.isLive(document) && part.hasInPath(postings.codes[index]!, path))
   for (const { term } of others) {
     const codes = find(part, term, documents)

@@ -106,7 +106,8 @@ export class ScatteredWords {
     const { pages } = this.#local
     const { cursor, filter, limit } = query
     if (cursor !== undefined) {
-      const hits = pinnedHits(candidates.slice(0, pinnedHitsMax), ({ id }, target, at) =>
+      const best = candidates.slice(0, pinnedHitsMax)
+      const hits = pinnedHits(best, statistics.languages, ({ id }, target, at) =>
         target.set(idToBytes(id), at),
       )
       return await this.#page(query, { token: pages.add(hits, owner), hits, offset: 0 }, call)
@@ -197,11 +198,8 @@ export class ScatteredWords {
         score: hits.scores[at]!,
       })
     }
-    const { languages } =
-      query.include?.highlight === true
-        ? await this.#statistics(query.words!, this.#declared, call)
-        : { languages: undefined }
-    const { shown, details, looked } = await this.#read(query, query.keyFilter, candidates, languages, call)
+    const { keyFilter } = query
+    const { shown, details, looked } = await this.#read(query, keyFilter, candidates, hits.languages, call)
     const at = offset + looked
     const nextCursors = [at < hits.scores.length ? `${token}.${at}` : undefined]
     return { ...answerOf(query, shown, details), nextCursors }
