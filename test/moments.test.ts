@@ -16,6 +16,7 @@ import { recordsIn } from '../src/service/stored-data.ts'
 import type { ChangeRecord } from '../src/storage/changes/change-format.ts'
 import { openDataStore, type StoreOptions } from '../src/storage/data-store.ts'
 import type { DataStore, JournalRange } from '../src/storage/store.ts'
+import { openTables } from '../src/storage/tables.ts'
 import { BackupCampaign } from './support/backup-campaign.ts'
 import { assertEnded, run, temporaryDirectory } from './support/process.ts'
 import { fixedSeeds } from './support/random.ts'
@@ -194,13 +195,123 @@ describe('the journal of changes', () => {
       await data.main.commit(groupOf([insertion(0, 1)]))
       const { id, to } = await data.changes({ since: { id: begin.id, at: begin.to } })
       await data.main.commit(groupOf([insertion(1, 2)]))
-      await data.changes({ stored: { id, at: to } })
-      // The first is gone: only later ones are kept.
-      assert.equal((await changesOf(data, begin)).range.start, to)
-      assert.deepEqual(sequencesOf((await changesOf(data, { ...begin, to })).records), [[1, 2]])
+      const next = await data.changes({ stored: { id, at: to } })
+      // Only whole files are removed.
+      await data.main.commit(groupOf([insertion(2, 3)]))
+      await data.changes({ stored: { id, at: next.to } })
+      assert.equal((await changesOf(data, begin)).range.start, next.to)
+      assert.deepEqual(sequencesOf((await changesOf(data, next)).records), [[2, 3]])
       const other = await data.changes({ since: { id, at: to + 10_000 } })
       assert.deepEqual([other.id === id, other.from, other.to], [false, 0, 0])
     })
+  })
+
+  it('is not continued after it has ended, also after a restart', async () => {
+    for (const way of ['too many', 'not writable']) {
+      await using directory = await temporaryDirectory()
+      const dataDir = join(directory.path, 'data')
+      let begin!: JournalRange
+      const maxChangesBytes = way === 'too many' ? 100 : 10_000
+      await withData(
+        dataDir,
+        async (data) => {
+          begin = await data.changes({})
+          if (way === 'not writable') writeFileSync(join(dataDir, 'changes'), '')
+          await data.main.commit(groupOf([insertion(0, 1)]))
+        },
+        { maxChangesBytes },
+      )
+      await withData(dataDir, async (data) => {
+        const { range, records } = await changesOf(data, begin)
+        assert.notEqual(range.id, begin.id, way)
+        assert.deepEqual(sequencesOf(records), [])
+      })
+    }
+  })
+
+  it('has few files after many backups and restarts', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    let begin: JournalRange | undefined
+    for (let round = 0; round < 3; round += 1) {
+      await withData(dataDir, async (data) => {
+        begin ??= await data.changes({})
+        await data.main.commit(groupOf([insertion(2 * round, 2 * round + 1)]))
+        await data.changes({})
+        await data.main.commit(groupOf([insertion(2 * round + 1, 2 * round + 2)]))
+        const { records } = await changesOf(data, begin)
+        assert.equal(sequencesOf(records).length, 2 * round + 2)
+      })
+      assert.equal(readdirSync(join(dataDir, 'changes')).length, 1)
+    }
+  })
+
+  it('makes no write fail when its files cannot be removed, and takes none of another journal for its own', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    const noRemoval = `data:text/javascript,
+      import fs from 'node:fs'
+      import { syncBuiltinESMExports } from 'node:module'
+      const { rmSync } = fs
+      fs.rmSync = (path, options) => {
+        if (String(path).includes('changes')) throw new Error('busy')
+        rmSync(path, options)
+      }
+      syncBuiltinESMExports()`
+    let again!: JournalRange
+    await withData(
+      dataDir,
+      async (data) => {
+        const { id } = await data.changes({})
+        await data.main.commit(groupOf([insertion(0, 1)]))
+        const { to } = await data.changes({})
+        await data.changes({ stored: { id, at: to } })
+        await data.main.commit(groupOf([insertion(1, 2)]))
+        again = await data.changes({ since: { id, at: to + 10_000 } })
+        await data.main.commit(groupOf([insertion(2, 3)]))
+      },
+      { writerExecArgv: ['--import', encodeURI(noRemoval)] },
+    )
+    assert.equal(readdirSync(join(dataDir, 'changes')).length, 2)
+    await withData(dataDir, async (data) => {
+      assert.deepEqual(sequencesOf((await changesOf(data, again)).records), [[2, 3]])
+    })
+  })
+
+  it('begins anew after a clock that was ahead, and after another program has written', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    const ahead = 'data:text/javascript,Date.now = () => 9e12'
+    let begin!: JournalRange
+    const reasons: string[] = []
+    const logger = loggerTo(reasons)
+    await withData(
+      dataDir,
+      async (data) => {
+        begin = await data.changes({})
+      },
+      { writerExecArgv: ['--import', ahead] },
+    )
+    assert.equal(begin.timeMs, 9e12)
+    await withData(
+      dataDir,
+      async (data) => {
+        const { id, timeMs } = await data.changes({})
+        assert.notEqual(id, begin.id)
+        assert.ok(timeMs < 9e12)
+        begin = await data.changes({})
+        assert.equal(begin.id, id)
+      },
+      { logger },
+    )
+    assert.match(reasons.join(), /the clock was \d+ seconds ahead/)
+    const { root, journal } = openTables(dataDir)
+    journal.putSync(1, Buffer.from('x'))
+    await root.close()
+    await withData(dataDir, async (data) => assert.notEqual((await data.changes({})).id, begin.id), {
+      logger,
+    })
+    assert.match(reasons.join(), /another program has written/)
   })
 })
 

@@ -364,6 +364,8 @@ export interface JournalRange {
   readonly start: number
   readonly from: number
   readonly to: number
+  /** The CRC of all bytes up to `to`: copies of a directory that have gone separate ways differ in it. */
+  readonly sum: number
   /** All records before `to` have at most this time, all later ones a later time. In milliseconds since 1970. */
   readonly timeMs: number
 }

@@ -13,7 +13,7 @@ import type { GroupPart } from '../writer/writer-messages.ts'
  *   ├ bytes of the rest │ crc of the rest │ kind u8 │ time, ms since 1970 │ id 16 │ content ┤
  *
  *   kind          id               content
- *   place         of the journal   oldest kept place │ place of the next record │ end: the first record of a stream
+ *   place         of the journal   oldest kept place │ first place │ end │ CRC of all bytes up to the end: the first record of a stream
  *   points        database id      sequence before │ sequence after │ dimension │ bytes of rows │ bytes of both
  *                                  │ rows and records, as in group-parts.ts │ ids of deleted points, 16 bytes each
  *   created       database id      the JSON of a `CatalogRecord`
@@ -45,8 +45,8 @@ type PlaceRecord = JournalRange & { readonly kind: 'place' }
 export type ChangeRecord = PlaceRecord | PointsChange | CollectionChange
 
 /** The first record of a stream of changes. */
-export function encodeRange({ id, start, from, to, timeMs }: JournalRange): Buffer {
-  return Buffer.concat(sealed('place', timeMs, id, [numbers(start, from, to)]))
+export function encodeRange({ id, start, from, to, sum, timeMs }: JournalRange): Buffer {
+  return Buffer.concat(sealed('place', timeMs, id, [numbers(start, from, to, sum)]))
 }
 
 /** The parts of a record, in order: they are not copied. */
@@ -118,8 +118,13 @@ function recordOf(rest: Buffer): ChangeRecord | undefined {
   const id = idFromBytes(rest.subarray(idAt - sealBytes, idAt - sealBytes + idBytes))
   const content = rest.subarray(headBytes - sealBytes)
   if (kind === 'place') {
-    const [start, from, to] = [0, 8, 16].map((at) => content.readDoubleLE(at)) as [number, number, number]
-    return { kind, timeMs, id, start, from, to }
+    const [start, from, to, sum] = [0, 8, 16, 24].map((at) => content.readDoubleLE(at)) as [
+      number,
+      number,
+      number,
+      number,
+    ]
+    return { kind, timeMs, id, start, from, to, sum }
   }
   if (kind === 'created' || kind === 'declared') {
     return { kind, timeMs, databaseId: id, collection: JSON.parse(content.toString()) as CatalogRecord }
@@ -162,5 +167,5 @@ const timeAt: number = sealBytes + 1
 const idAt: number = timeAt + 8
 const headBytes: number = idAt + idBytes
 /** Length of the first record of a stream. */
-export const rangeBytes: number = headBytes + 24
+export const rangeBytes: number = headBytes + 32
 const pointsHeadBytes = 28

@@ -11,7 +11,7 @@ import {
   truncateSync,
   writeSync,
 } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
+import { type FileHandle, open, readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { RootDatabase } from 'lmdb'
@@ -26,12 +26,13 @@ import { encodeRange } from './change-format.ts'
 
 /**
  * The journal of what is committed after a backup, until the next backup stores it: files in DATA_DIR/changes, each
- * named after the place of its first byte. On the writer thread, within the transaction of each commit:
+ * named after the journal and the place of its first byte. On the writer thread, within the transaction of each commit:
  *
  *   records ─> fdatasync ─> tables of the group and the place after the records ─> LMDB's fsync
  *
  * A crash before the end of the transaction leaves bytes after the place, which the next start cuts off; so the journal
- * has exactly what was committed.
+ * has exactly what was committed. Each commit of the environment, also one without records, must go through `append`:
+ * the place has the number of the last transaction, so the start notices what another program has committed.
  *
  * It never makes a write fail. When it is full, damaged or cannot be written, it ends, and its files are removed: the
  * moments up to the next backup, which begins another journal, cannot be restored.
@@ -41,6 +42,7 @@ export class ChangeJournal {
   /** Has the place: see `encodePlace`. */
   readonly #table: Table
   readonly #bytesMax: number
+  readonly #transactionNumber: () => number
   readonly #onEnd: (reason: string) => void
   /** After the last commit; undefined if no changes are kept. */
   #end: JournalEnd | undefined
@@ -50,13 +52,25 @@ export class ChangeJournal {
   #start = 0
   /** Whether the table has a place that must be removed. */
   #isRemovalOwed = false
+  /** Whether the commit in progress removes it. */
+  #isRemoving = false
   #file: { readonly descriptor: number; readonly start: number } | undefined
 
-  /** @param onEnd called with the reason when the journal has ended by itself */
-  constructor(dataDir: string, table: Table, bytesMax: number, onEnd: (reason: string) => void) {
+  /**
+   * @param transactionNumber of the last transaction that was committed
+   * @param onEnd called with the reason when the journal has ended by itself
+   */
+  constructor(
+    dataDir: string,
+    table: Table,
+    bytesMax: number,
+    transactionNumber: () => number,
+    onEnd: (reason: string) => void,
+  ) {
     this.#directory = changesPath(dataDir)
     this.#table = table
     this.#bytesMax = bytesMax
+    this.#transactionNumber = transactionNumber
     this.#onEnd = onEnd
     const value = table.getBinary(placeKey)
     this.#end = value && decodePlace(value)
@@ -68,25 +82,32 @@ export class ChangeJournal {
   /** Cuts off what was not committed. */
   #recover(end: JournalEnd): void {
     try {
-      const files = filesIn(this.#directory).filter((start) => {
-        if (start >= end.at) rmSync(this.#pathOf(start))
+      if (end.transaction !== this.#transactionNumber())
+        throw new Error('another program has written to the data directory')
+      const files = filesIn(readdirIn(this.#directory), end.id).filter((start) => {
+        if (start >= end.at) rmSync(this.#pathOf(start, end.id))
         return start < end.at
       })
       this.#start = files[0] ?? end.at
       for (const [index, start] of files.entries()) {
         const next = files[index + 1] ?? end.at
-        const { size } = statSync(this.#pathOf(start))
-        if (start + size < next) throw new Error(`${this.#pathOf(start)} is cut off`)
-        if (start + size > next) truncateSync(this.#pathOf(start), next - start)
+        const path = this.#pathOf(start, end.id)
+        const { size } = statSync(path)
+        if (start + size < next) throw new Error(`${path} is cut off`)
+        if (start + size > next) truncateSync(path, next - start)
       }
+      const last = files.at(-1)
+      // Otherwise, each start would add a file.
+      if (last !== undefined)
+        this.#file = { descriptor: openSync(this.#pathOf(last, end.id), 'r+'), start: last }
     } catch (error) {
       this.end((error as Error).message)
     }
   }
 
-  /** The disk space that it takes. */
-  get bytes(): number {
-    return (this.#end?.at ?? 0) - this.#start
+  /** The disk space that it takes; undefined if no changes are kept. */
+  get bytes(): number | undefined {
+    return this.#end && this.#end.at - this.#start
   }
 
   /** The time of the commit in progress: never before that of an earlier one. */
@@ -100,23 +121,25 @@ export class ChangeJournal {
    * @param records called with the time of the commit
    */
   append(records: (timeMs: number) => Iterable<readonly Uint8Array[]>): void {
-    if (this.#end === undefined) {
-      if (this.#isRemovalOwed) this.#table.removeSync(placeKey)
-      return
-    }
-    const { id } = this.#end
+    if (this.#end !== undefined) this.#appendTo(this.#end, records)
+    this.#isRemoving = this.#end === undefined && this.#isRemovalOwed
+    if (this.#isRemoving) this.#table.removeSync(placeKey)
+  }
+
+  #appendTo(end: JournalEnd, records: (timeMs: number) => Iterable<readonly Uint8Array[]>): void {
     const timeMs = this.#timeMs
-    let { at } = this.#end
+    let { at, sum } = end
     try {
-      if (this.#file !== undefined && at - this.#file.start >= fileBytesMax) this.#close()
+      if (this.#file !== undefined && at - this.#file.start >= this.#bytesMax / filesMax) this.#close()
       for (const parts of records(timeMs)) {
         for (const bytes of joined(parts)) {
           this.#write(bytes, at)
           at += bytes.length
+          sum = crc32(bytes, sum)
         }
       }
-      if (this.#file !== undefined && at > this.#end.at) fdatasyncSync(this.#file.descriptor)
-      this.#next = { id, at, timeMs }
+      if (this.#file !== undefined && at > end.at) fdatasyncSync(this.#file.descriptor)
+      this.#next = { id: end.id, at, sum, timeMs, transaction: this.#transactionNumber() + 1 }
       this.#table.putSync(placeKey, encodePlace(this.#next))
     } catch (error) {
       this.end((error as Error).message)
@@ -138,7 +161,7 @@ export class ChangeJournal {
     const { bavail, bsize } = statfsSync(this.#directory)
     if (bavail * bsize < start - this.#start)
       throw new Error('no backup has taken them: the disk is nearly full')
-    const file = { descriptor: openSync(this.#pathOf(start), 'w', 0o600), start }
+    const file = { descriptor: openSync(this.#pathOf(start, this.#end!.id), 'w', 0o600), start }
     syncDirectory(this.#directory)
     syncDirectory(dirname(this.#directory))
     return file
@@ -146,23 +169,27 @@ export class ChangeJournal {
 
   /** Call when the transaction is durable. */
   accept(): void {
-    if (this.#end === undefined) this.#isRemovalOwed = false
+    if (this.#isRemoving) this.#isRemovalOwed = false
+    this.#isRemoving = false
     this.#end = this.#next ?? this.#end
     this.#next = undefined
   }
 
   /** Call when the transaction has failed: the next records are written over its own. */
   abandon(): void {
+    this.#isRemoving = false
     this.#next = undefined
   }
 
   /**
-   * Tells where changes are, and separates them from all later ones by time. Begins a journal if there is none, or if
-   * the data are older than the caller's.
+   * Tells where changes are, and separates them from all later ones by time. Begins a journal if there is none, if the
+   * data are older than the caller's, or if the clock was far ahead: its times would all be the same until then.
    *
    * @param transaction makes the place durable
    */
   take({ since, stored }: ChangesChoice, transaction: (work: () => void) => void): JournalRange {
+    const aheadMs = (this.#end?.timeMs ?? 0) - Date.now()
+    if (aheadMs > clockAheadMaxMs) this.end(`the clock was ${Math.round(aheadMs / 1000)} seconds ahead`)
     const { id, at = 0 } = this.#end ?? {}
     const isAhead = [since, stored].some((place) => place !== undefined && place.id === id && place.at > at)
     if (id === undefined || isAhead) this.#begin(transaction)
@@ -171,30 +198,42 @@ export class ChangeJournal {
     this.#end = { ...end, timeMs: timeMs + 1 }
     if (stored?.id === end.id) this.#forget(stored.at)
     const isKept = since?.id === end.id && since.at >= this.#start
-    this.#close()
-    return { id: end.id, start: this.#start, from: isKept ? since.at : end.at, to: end.at, timeMs }
+    const from = isKept ? since.at : end.at
+    return { id: end.id, start: this.#start, from, to: end.at, sum: end.sum, timeMs }
   }
 
   #begin(transaction: (work: () => void) => void): void {
-    const begun = { id: newId(), at: 0, timeMs: this.#timeMs }
+    const begun = { id: newId(), at: 0, sum: 0, timeMs: this.#timeMs }
+    let end!: JournalEnd
+    transaction(() => {
+      end = { ...begun, transaction: this.#transactionNumber() + 1 }
+      this.#table.putSync(placeKey, encodePlace(end))
+    })
     this.#close()
     this.#removeFiles()
-    transaction(() => this.#table.putSync(placeKey, encodePlace(begun)))
-    this.#end = begun
+    this.#end = end
     this.#start = 0
     this.#isRemovalOwed = false
   }
 
   /** Removes the files that have nothing after a place. */
   #forget(at: number): void {
-    const files = filesIn(this.#directory)
-    for (const [index, start] of files.entries()) {
-      const next = files[index + 1] ?? this.#end!.at
-      if (next > at) break
-      if (this.#file?.start === start) this.#close()
-      rmSync(this.#pathOf(start), { force: true })
-      this.#start = next
+    const { id, at: endAt } = this.#end!
+    try {
+      const files = filesIn(readdirIn(this.#directory), id)
+      for (const [index, start] of files.entries()) {
+        const next = files[index + 1] ?? endAt
+        if (next > at) break
+        rmSync(this.#pathOf(start, id), { force: true })
+        if (this.#file?.start === start) this.#close()
+        this.#start = next
+      }
+    } catch {
+      // The next call removes them, or the journal is full.
+      return
     }
+    // The next call can remove it.
+    if (this.#file !== undefined && this.#file.start < at) this.#close()
   }
 
   /** Ends the journal: nothing is kept until `take` begins another. */
@@ -213,8 +252,13 @@ export class ChangeJournal {
   }
 
   #close(): void {
-    if (this.#file !== undefined) closeSync(this.#file.descriptor)
+    const file = this.#file
     this.#file = undefined
+    try {
+      if (file !== undefined) closeSync(file.descriptor)
+    } catch {
+      // What counts is synced.
+    }
   }
 
   #removeFiles(): void {
@@ -225,8 +269,8 @@ export class ChangeJournal {
     }
   }
 
-  #pathOf(start: number): string {
-    return join(this.#directory, nameOf(start))
+  #pathOf(start: number, id: string): string {
+    return join(this.#directory, nameOf(start, id))
   }
 }
 
@@ -240,8 +284,12 @@ export function journalEnder(root: RootDatabase): () => void {
 export const journalNumber = 1
 
 interface JournalEnd extends JournalPlace {
+  /** The CRC of all bytes up to the place. */
+  readonly sum: number
   /** No later record has an earlier time. */
   readonly timeMs: number
+  /** The number of the transaction that has stored it. */
+  readonly transaction: number
 }
 
 /** Joins the parts of a small record: one write costs less than several. */
@@ -259,11 +307,13 @@ export async function* journalBytes(dataDir: string, range: JournalRange): Async
   yield encodeRange(range)
   const directory = changesPath(dataDir)
   let { from } = range
+  if (from === range.to) return
+  const files = filesIn(await readdir(directory).catch(() => []), range.id)
   while (from < range.to) {
-    const files = filesIn(directory)
     const index = files.findLastIndex((start) => start <= from)
+    if (index < 0) throw gone(directory)
     const end = Math.min(files[index + 1] ?? range.to, range.to)
-    await using file = await openIn(directory, files[index])
+    await using file = await openIn(directory, nameOf(files[index]!, range.id))
     for (let bytes = end - from; bytes > 0; ) {
       const chunk = Buffer.allocUnsafe(Math.min(bytes, chunkBytes))
       const { bytesRead } = await file.read(chunk, 0, chunk.length, from - files[index]!)
@@ -275,9 +325,8 @@ export async function* journalBytes(dataDir: string, range: JournalRange): Async
   }
 }
 
-async function openIn(directory: string, start: number | undefined): Promise<FileHandle> {
-  if (start === undefined) throw gone(directory)
-  return await open(join(directory, nameOf(start)), 'r').catch(() => {
+async function openIn(directory: string, name: string): Promise<FileHandle> {
+  return await open(join(directory, name), 'r').catch(() => {
     throw gone(directory)
   })
 }
@@ -286,24 +335,31 @@ function gone(directory: string): DatabaseError {
   return new DatabaseError('not_found', `changes in ${directory} were removed while they were read`)
 }
 
-/** The places at which files begin, in order. */
-function filesIn(directory: string): number[] {
-  if (!existsSync(directory)) return []
-  return readdirSync(directory)
-    .flatMap((name) => (fileName.test(name) ? [Number.parseInt(name, 10)] : []))
+function readdirIn(directory: string): string[] {
+  return existsSync(directory) ? readdirSync(directory) : []
+}
+
+/** The places at which the files of a journal begin, in order. */
+function filesIn(names: readonly string[], id: string): number[] {
+  return names
+    .flatMap((name) => {
+      const [, owner, start] = fileName.exec(name) ?? []
+      return owner === id ? [Number(start)] : []
+    })
     .sort((a, b) => a - b)
 }
 
-function nameOf(start: number): string {
-  return `${String(start).padStart(16, '0')}.changes`
+function nameOf(start: number, id: string): string {
+  return `${id}-${String(start).padStart(16, '0')}.changes`
 }
 
 /** The value in the table `catalog`. */
-function encodePlace({ id, at, timeMs }: JournalEnd): Buffer {
+function encodePlace({ id, at, sum, timeMs, transaction }: JournalEnd): Buffer {
   const value = Buffer.alloc(placeBytes)
   writeIdBytes(id, value, 0)
-  value.writeDoubleLE(at, idBytes)
-  value.writeDoubleLE(timeMs, idBytes + 8)
+  for (const [index, number] of [at, sum, timeMs, transaction].entries()) {
+    value.writeDoubleLE(number, idBytes + 8 * index)
+  }
   value.writeUInt32LE(crc32(value.subarray(0, placeBytes - 4)), placeBytes - 4)
   return value
 }
@@ -311,14 +367,21 @@ function encodePlace({ id, at, timeMs }: JournalEnd): Buffer {
 function decodePlace(value: Buffer): JournalEnd | undefined {
   if (value.length !== placeBytes) return undefined
   if (value.readUInt32LE(placeBytes - 4) !== crc32(value.subarray(0, placeBytes - 4))) return undefined
-  const [at, timeMs] = [value.readDoubleLE(idBytes), value.readDoubleLE(idBytes + 8)]
-  return { id: idFromBytes(value), at, timeMs }
+  const [at, sum, timeMs, transaction] = [0, 8, 16, 24].map((each) => value.readDoubleLE(idBytes + each)) as [
+    number,
+    number,
+    number,
+    number,
+  ]
+  return { id: idFromBytes(value), at, sum, timeMs, transaction }
 }
 
-const fileName = /^\d{16}\.changes$/
+const fileName = /^(.{36})-(\d{16})\.changes$/
 const placeKey = 0
-const placeBytes: number = idBytes + 20
-/** Files are removed as a whole. */
-const fileBytesMax = 64 * 1024 * 1024
+const placeBytes: number = idBytes + 36
+/** Files are removed as a whole. A journal has so many, and a few more after backups. */
+const filesMax = 64
 const joinedBytesMax = 64 * 1024
 const chunkBytes = 1024 * 1024
+/** A smaller correction of the clock costs no moments. */
+const clockAheadMaxMs = 60_000

@@ -6,7 +6,7 @@ import type { PageSpace, SpaceNeeds } from '../files/disk-space.ts'
 import type { RowFile, RowFiles } from '../files/row-file.ts'
 import { emptyBlock, encodeBlock, encodeMeta, type Meta, metaKeys, type RequestQueue } from '../key-layout.ts'
 import { addRequests, type RequestBounds, unpackRequests } from '../keyed-requests.ts'
-import { sealRecord } from '../payload-record.ts'
+import { sealRecord, splitRecord } from '../payload-record.ts'
 import { blockOf, hasSlot, pageBytes, setBit, type Table } from '../table.ts'
 import { readChecked, type Tables } from '../tables.ts'
 import { type UnpackedPart, unpackPart } from './group-parts.ts'
@@ -19,6 +19,8 @@ interface GroupWriterSetup {
   readonly dimension?: number | undefined
   readonly requestBounds: RequestBounds
   readonly space: PageSpace
+  /** Runs a transaction that the journal of changes does not record. */
+  readonly transaction: (work: () => void) => void
 }
 
 /**
@@ -44,7 +46,7 @@ export class GroupWriter {
   #next: NextState | undefined
 
   /** @throws DatabaseError if the collection's files are damaged */
-  constructor({ tables, rowFiles, dimension, requestBounds, space }: GroupWriterSetup) {
+  constructor({ tables, rowFiles, dimension, requestBounds, space, transaction }: GroupWriterSetup) {
     this.#tables = tables
     this.#rowFiles = rowFiles
     this.#requestBounds = requestBounds
@@ -56,7 +58,7 @@ export class GroupWriter {
     if (this.#meta.dimension !== undefined) {
       rowFiles.open(tables.files.rows, this.#meta.dimension)
       this.#rowsDimension = this.#meta.dimension
-    } else if (dimension !== undefined) this.#fixDimension(dimension)
+    } else if (dimension !== undefined) this.#fixDimension(dimension, transaction)
     this.#measureRows()
   }
 
@@ -90,9 +92,12 @@ export class GroupWriter {
     for (const { leftSlots, ...part } of parts) {
       const deleted: Buffer[] = []
       for (const slot of leftSlots) {
-        const id = this.#tables.payloads.getBinary(slot)?.subarray(0, idBytes)
+        const value = this.#tables.payloads.getBinary(slot)
+        if (value === undefined) continue
+        const id = splitRecord(value)?.id
+        if (id === undefined) throw new Error('a deleted point does not match its checksum')
         // A point with a new vector has left its slot, too.
-        if (id !== undefined && !changed.has(id.toString('latin1'))) deleted.push(id)
+        if (!changed.has(id.toString('latin1'))) deleted.push(id)
       }
       if (part.packed.length + deleted.length === 0 && since === sequence) continue
       const databaseId = this.#databaseId
@@ -195,11 +200,11 @@ export class GroupWriter {
     if (this.#rowsDimension !== undefined) this.#rowFileBytes = statSync(this.#tables.files.rows).size
   }
 
-  #fixDimension(dimension: number): void {
+  #fixDimension(dimension: number, transaction: GroupWriterSetup['transaction']): void {
     this.#openRows(dimension)
     const meta = { ...this.#meta, dimension }
     this.#space.ensure(() => ({ bytes: transactionBytes }))
-    this.#tables.root.transactionSync(() => this.#putMeta(meta))
+    transaction(() => this.#putMeta(meta))
     this.#meta = meta
   }
 

@@ -56,8 +56,12 @@ export class WriterEnvironment {
     this.#path = databasePath(dataDir)
     this.#reserve = new ReserveFile(reservePath(dataDir))
     const { root, catalog, journal } = this.#tables
-    this.#journal = new ChangeJournal(dataDir, journal, setup.changesBytesMax, (reason) =>
-      say({ kind: 'journal ended', reason }),
+    this.#journal = new ChangeJournal(
+      dataDir,
+      journal,
+      setup.changesBytesMax,
+      () => (root.getStats() as { readonly lastTxnId: number }).lastTxnId,
+      (reason) => say({ kind: 'journal ended', reason }),
     )
     const { payloads, live, meta } = this.#tables.of(mainNumber, '')
     this.#space = new PageSpace(root, this.#path, [payloads, live, meta, catalog])
@@ -72,6 +76,7 @@ export class WriterEnvironment {
       dimension,
       requestBounds: this.#setup.requestBounds,
       space: this.#space,
+      transaction: (work) => this.#journaled(() => [], work),
     })
     this.#writers.set(collection, writer)
     return writer
@@ -208,7 +213,7 @@ export class WriterEnvironment {
     if (this.#broken === undefined) {
       if (isDiskFull(error, this.#path)) {
         // It must not keep writes from being stored.
-        if (this.#journal.bytes >= journalBytesMin) this.#journal.end('the disk is full')
+        if ((this.#journal.bytes ?? 0) >= journalBytesMin) this.#journal.end('the disk is full')
         return 'disk full'
       }
       if (isOpenFailure(error)) return 'open failed'
@@ -281,17 +286,20 @@ export class WriterEnvironment {
   #purge(collection: number, mayReuse: boolean): boolean {
     const { payloads, live, meta } = this.#tables.of(collection, '')
     this.#space.ensure(() => ({ bytes: purgeBytes }), mayReuse)
-    return this.#tables.root.transactionSync(() => {
-      let left = purgedMax
-      for (const table of [payloads, live, meta]) {
-        const keys = [...table.getKeys({ limit: left })]
-        for (const key of keys) table.removeSync(key)
-        left -= keys.length
-        if (left === 0) return true
-      }
-      this.#tables.catalog.removeSync(collection)
-      return false
-    })
+    let left = purgedMax
+    this.#journaled(
+      () => [],
+      () => {
+        for (const table of [payloads, live, meta]) {
+          const keys = [...table.getKeys({ limit: left })]
+          for (const key of keys) table.removeSync(key)
+          left -= keys.length
+          if (left === 0) return
+        }
+        this.#tables.catalog.removeSync(collection)
+      },
+    )
+    return left === 0
   }
 
   /** Runs work that frees space. On a full disk, gives up the reserve and tries again. */
