@@ -18,7 +18,6 @@ const compile = (): void => {
   for (const name of ['vectordb_pb.js', 'vectordb_pb.d.ts']) {
     copyFileSync(join(root, 'src/messages/generated', name), join(target, 'messages/generated', name))
   }
-  copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'))
 }
 if (process.argv[2] !== undefined) compile()
 else {
@@ -35,5 +34,8 @@ else {
     'clients/typescript/build.ts',
     'LICENSE',
   ]
-  buildIfOutdated('client', inputs, ['clients/typescript/dist', 'clients/typescript/LICENSE'], compile)
+  buildIfOutdated('client', inputs, ['clients/typescript/dist', 'clients/typescript/LICENSE'], () => {
+    compile()
+    copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'))
+  })
 }
