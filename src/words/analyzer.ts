@@ -48,7 +48,9 @@ export const noHint = -1
 
 /** Stems are remembered for this many words of a language; then the memory begins anew. */
 const cachedWordsMax = 65_536
-/** What one of them takes, with its term. */
+/** Of queries, for so many in all languages together: they can have any words. */
+const queryWordsMax = 8192
+/** What a word takes, with its term. */
 const cachedWordBytes = 100
 
 /** Stemmers scan long words several times, and no language has such words. */
@@ -67,6 +69,9 @@ export class Analyzer {
   // By language; `noLanguage` is at the end.
   readonly #known: KnownWords[] = []
   readonly #others: Map<string, string>[] = []
+  /** Terms of the words of queries. */
+  readonly #ofQueries: Map<string, string>[] = []
+  #countOfQueries = 0
 
   constructor(choice: LanguageChoice) {
     this.choice = choice
@@ -84,7 +89,7 @@ export class Analyzer {
     let bytes = 0
     for (const known of this.#known) bytes += known?.memoryBytes ?? 0
     for (const others of this.#others) bytes += cachedWordBytes * (others?.size ?? 0)
-    return bytes
+    return bytes + cachedWordBytes * this.#countOfQueries
   }
 
   /** Passes the terms of a text in a language to `sink`. Returns the number of words, which is the length of the text. */
@@ -150,12 +155,17 @@ export class Analyzer {
     const all = new Map<string, number>()
     const words = atOnce(this.wordsOf(text))
     const frequentIn = new Set(words.flatMap(({ frequentIn }) => frequentIn))
-    const alike = Map.groupBy(this.queryLanguages(text, documents), this.stemming(text))
-    for (const group of alike.values()) {
+    const among = this.queryLanguages(text, documents)
+    const alike = among.length === 1 ? [among] : Map.groupBy(among, this.stemming(text)).values()
+    for (const group of alike) {
       const terms = words.map((word) => this.termIn(word, group[0]!))
-      const isTold = Object.groupBy(group, (each) => String(frequentIn.has(languages[each]!)))
-      // Where no word is frequent, all have the same weights.
-      for (const language of [...(isTold.true ?? []), ...(isTold.false ?? []).slice(0, 1)]) {
+      let isFirst = true
+      for (const language of group) {
+        // Where no word is frequent, all have the same weights.
+        if (!frequentIn.has(languages[language]!)) {
+          if (!isFirst) continue
+          isFirst = false
+        }
         const weights = new Map<string, number>()
         for (const [at, term] of terms.entries()) {
           if (term === '') continue
@@ -177,7 +187,7 @@ export class Analyzer {
     for (let from = 0; from < text.length; ) {
       const [end, start, before] = [blockEnd(text, from), from, position]
       const block = wellFormed(text.slice(start, end))
-      position += yield* splitWordsInSteps(block, (word, at, wordStart, wordEnd, kind) => {
+      const add: WordSink = (word, at, wordStart, wordEnd, kind) => {
         const lower = normalized(word)
         const isStemmed = kind !== 'whole' && lower.length <= stemLengthMax
         words.push({
@@ -187,7 +197,10 @@ export class Analyzer {
           frequentIn: languagesOf.get(block.slice(wordStart, wordEnd).toLowerCase()) ?? [],
           position: before + at,
         })
-      })
+      }
+      position += isAscii(block)
+        ? splitAsciiWords(block, add, () => false)
+        : yield* splitWordsInSteps(block, add)
       from = end
       yield
     }
@@ -197,7 +210,19 @@ export class Analyzer {
   /** Returns the term of a word in a language: the one that `analyze` finds. */
   termIn({ lower, plain, script }: WantedWord, language: number): string {
     const stemming = stemmingLanguage(script, language, this.choice === 'auto')
-    return stemming === undefined ? plain : folded(stemmers[stemming](lower) || lower)
+    if (stemming === undefined) return plain
+    let term = this.#ofQueries[language]?.get(lower)
+    if (term === undefined) {
+      term = folded(stemmers[stemming](lower) || lower)
+      if (this.#countOfQueries === queryWordsMax) {
+        this.#ofQueries.length = 0
+        this.#countOfQueries = 0
+      }
+      this.#ofQueries[language] ??= new Map()
+      this.#ofQueries[language].set(lower, term)
+      this.#countOfQueries += 1
+    }
+    return term
   }
 
   /**

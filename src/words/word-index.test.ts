@@ -332,7 +332,7 @@ describe('the index of words', () => {
     }
   })
 
-  it('analyzes the text of a filter once for languages that stem it alike, and remembers nothing of queries', () => {
+  it('analyzes the text of a filter once for languages that stem it alike, and remembers few words of queries', () => {
     const index = new WordIndex({ language: 'auto', weights: [1] })
     const texts = [
       'the dog is in the house',
@@ -353,11 +353,13 @@ describe('the index of words', () => {
     index.put(4, 5, [['les maisons de la ville et le chien']])
     assert.deepEqual(['漢', 'собаки', 'houses'].map(analyses), [0, 0, 1])
     const before = index.analyzer.memoryBytes
-    const words = Array.from({ length: 500 }, (_, at) => `new${at} größe${at}`).join(' ')
-    index.search(words, 1)
-    index.matching({ kind: 'match', text: words })
-    assert.equal(index.analyzer.memoryBytes, before)
-    assert.ok(index.memoryBytes > before + words.length)
+    for (const round of [1, 2, 3]) {
+      const words = Array.from({ length: 700 }, (_, at) => `new${at * round} größe${at * round}`).join(' ')
+      index.search(words, 1)
+      index.matching({ kind: 'match', text: words })
+      assert.ok(index.analyzer.memoryBytes <= before + 8192 * 100)
+    }
+    assert.ok(index.memoryBytes > index.analyzer.memoryBytes)
   })
 
   it(`scores given points as a search does, seed ${seed}`, () => {
