@@ -1,18 +1,23 @@
 import assert from 'node:assert/strict'
 import {
   appendFileSync,
+  cpSync,
   globSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { createLogger, type Logger } from '../src/base/log.ts'
 import { createHttpClient } from '../src/client/index.ts'
-import { recordsIn } from '../src/service/stored-data.ts'
+import { readConfig } from '../src/config.ts'
+import { recordsIn, snapshotOfData } from '../src/service/stored-data.ts'
 import type { ChangeRecord } from '../src/storage/changes/change-format.ts'
 import { openDataStore, type StoreOptions } from '../src/storage/data-store.ts'
 import type { DataStore, JournalRange } from '../src/storage/store.ts'
@@ -21,6 +26,7 @@ import { BackupCampaign } from './support/backup-campaign.ts'
 import { assertEnded, run, temporaryDirectory } from './support/process.ts'
 import { fixedSeeds } from './support/random.ts'
 import { startServedBy } from './support/service.ts'
+import { readSnapshot } from './support/snapshots.ts'
 import { groupOf, insertion, insertionsOf } from './support/stored-points.ts'
 
 describe('a moment between backups', () => {
@@ -69,6 +75,7 @@ describe('a moment between backups', () => {
     assert.doesNotMatch(await backUp('backups'), /WARNING/)
     const restored = await restore('backups', before)
     assertEnded(restored, 0)
+    assert.equal(await pointsIn(path('restored')), 4)
     assert.match(restored.stdout, /and the changes up to \S+Z: restored to /)
     assert.match((await run(['backup', 'list', path('backups')])).stdout, /, and every moment since \S+Z$/m)
     assertEnded(await run(['backup', 'verify', path('backups'), '--scratch', directory.path]), 0)
@@ -82,6 +89,90 @@ describe('a moment between backups', () => {
     assert.match(await backUp('backups'), /not all changes since the last backup were kept/)
     assertEnded(await restore('backups', between), 1, /up to \S+Z can be restored, and from \S+Z on/)
     assertEnded(await restore('others', between), 0)
+    assert.equal(await pointsIn(path('restored')), 1)
+
+    // Nothing has changed since: a backup makes also the moments after the last change possible.
+    const quiet = Date.now()
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    assertEnded(await restore('others', quiet), 1, /for a later one, make a backup first/)
+    await backUp('others')
+    assertEnded(await restore('others', quiet), 0)
+    assert.equal(await pointsIn(path('restored')), 2)
+  })
+})
+
+describe('backups with changes', () => {
+  it('do not join the changes of a directory that was put back with those before', async () => {
+    for (const isAhead of [true, false]) {
+      await using directory = await temporaryDirectory()
+      const path = (name: string): string => join(directory.path, name)
+      const backUp = async (): Promise<string> => {
+        const ended = await run(['backup', path('backups'), '--data-dir', path('data'), '--full'])
+        assertEnded(ended, 0, /^default: /)
+        return ended.stderr
+      }
+      await withData(path('data'), async () => {})
+      assert.doesNotMatch(await backUp(), /WARNING/)
+      cpSync(path('data'), path('copy'), { recursive: true })
+      await withData(path('data'), async (data) => await data.main.commit(groupOf([insertion(0, 1)])))
+      assert.doesNotMatch(await backUp(), /WARNING/)
+      rmSync(path('data'), { recursive: true })
+      renameSync(path('copy'), path('data'))
+      if (!isAhead) {
+        // As many bytes as before.
+        await withData(path('data'), async (data) => await data.main.commit(groupOf([insertion(0, 1)])))
+      }
+      assert.match(await backUp(), /not all changes since the last backup were kept/)
+      const { stdout } = await run(['backup', 'list', path('backups')])
+      assert.equal(stdout.match(/every moment since/g)?.length, 1, stdout)
+      assertEnded(await run(['backup', 'verify', path('backups'), '--scratch', directory.path]), 0)
+    }
+  })
+
+  it('fail when the changes cannot be had now, and say when a moment is another one', async () => {
+    await using directory = await temporaryDirectory()
+    const place = join(directory.path, 'backups')
+    await using service = await startServedBy(1, {})
+    let status: number | undefined = 503
+    const proxy = createServer(async ({ url, method, headers }, response) => {
+      if (url?.startsWith('/changes') && status !== undefined) {
+        response.writeHead(status).end()
+        return
+      }
+      const { host: _, connection: __, ...others } = headers
+      const init = { method: method!, headers: others as Record<string, string> }
+      const answer = await fetch(service.httpUrl + url, init)
+      response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()))
+    })
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+    try {
+      const { port } = proxy.address() as AddressInfo
+      const backUp = async (): ReturnType<typeof run> =>
+        await run(['backup', place, '--http', `http://127.0.0.1:${port}`])
+      const point = { vector: [1, 2], payload: { contentType: 'Text', content: 'x' } } as const
+      const client = createHttpClient({ baseUrl: service.httpUrl })
+      assertEnded(await backUp(), 1, /answered 503/)
+      status = undefined
+      assertEnded(await backUp(), 0, /^default: /)
+      await client.insert(point)
+      // As a program that keeps none.
+      status = 404
+      assertEnded(await backUp(), 0, /^default: /)
+      const at = ['--at', new Date().toISOString()]
+      const restore = ['restore', place, '--data-dir', join(directory.path, 'restored')]
+      assertEnded(await run([...restore, ...at]), 0, /WARNING: no changes were kept: this is the moment/)
+      // The next one continues the newest one that has changes.
+      status = undefined
+      await client.insert(point)
+      const next = await backUp()
+      assertEnded(next, 0, /^default: /)
+      assert.doesNotMatch(next.stderr, /WARNING/)
+      const { stdout } = await run(['backup', 'list', place])
+      assert.match(stdout, /, and every moment since \S+Z$/m)
+    } finally {
+      proxy.closeAllConnections()
+      proxy.close()
+    }
   })
 })
 
@@ -314,6 +405,12 @@ describe('the journal of changes', () => {
     assert.match(reasons.join(), /another program has written/)
   })
 })
+
+/** The number of points of the default collection in a directory. */
+async function pointsIn(dataDir: string): Promise<number> {
+  const { header } = await readSnapshot(snapshotOfData(readConfig({}, { dataDir })))
+  return header.points
+}
 
 async function withData(
   dataDir: string,

@@ -9,6 +9,7 @@ import {
   Backups,
   BackupWriter,
   continues,
+  type JournalPlace,
   type JournalRange,
   type ObjectStore,
   recordsIn,
@@ -81,7 +82,7 @@ async function addBackup(
   }
   const isMain = ({ name }: { readonly name: string }): boolean => name === defaultCollection
   const main = (await collectionsIn(options, environment)).find(isMain)!
-  const begin = await keepChanges(options, environment)
+  const begin = await keepChanges(writer.storedPlace, options, environment)
   await add(main)
   // The snapshot waited for the log, so this list is as new as the snapshot.
   const infos = await collectionsIn(options, environment)
@@ -90,7 +91,7 @@ async function addBackup(
   const added =
     begin && (await writer.addChanges(begin, (since) => changesBytes(options, environment, { since })))
   if (added?.isGap) console.error(gapWarning)
-  const { isNew, manifest } = await writer.end(aliases)
+  const { isNew, manifest } = await writer.end(aliases, { notesTime: options.follow === undefined })
   const stored = added?.end
   if (stored !== undefined) for await (const _ of changesBytes(options, environment, { stored }));
   if (isNew || options.follow === undefined) {
@@ -99,17 +100,18 @@ async function addBackup(
   if (options.keep !== undefined) await prune(store, options.keep)
 }
 
-/** Lets the service keep changes from now on. Returns undefined if it keeps none, as the node of a cluster. */
+/**
+ * Lets the service keep changes from now on. Returns undefined if it keeps none, as the node of a cluster.
+ *
+ * @param stored up to where they are stored; data that are older begin another journal
+ */
 async function keepChanges(
+  stored: JournalPlace | undefined,
   options: BackupOptions,
   environment: Environment,
 ): Promise<JournalRange | undefined> {
-  try {
-    for await (const record of recordsIn(changesBytes(options, environment, {}))) {
-      if (record.kind === 'place') return record
-    }
-  } catch (error) {
-    console.error(`vicinal: WARNING: changes are not kept: ${(error as Error).message}`)
+  for await (const record of recordsIn(changesBytes(options, environment, stored ? { stored } : {}))) {
+    if (record.kind === 'place') return record
   }
   return undefined
 }
@@ -133,7 +135,7 @@ export async function listBackups(place: string, environment: Environment): Prom
     const [changes, earlier] = [manifest.changes, before?.changes]
     const isContinued = changes !== undefined && earlier !== undefined && continues(changes, earlier)
     console.log(`${summaryOf(manifest)}${isContinued ? `, and every moment since ${before!.time}` : ''}`)
-    before = manifest
+    if (changes !== undefined) before = manifest
   }
 }
 
@@ -172,6 +174,11 @@ export async function restore(
   const config = readConfig({}, { dataDir })
   const point = await restorePoint(backups, at)
   const manifest = await restoreBackupTo(config, backups, point)
+  if (at !== undefined && at > point.backup.timeMs && manifest.changes === undefined) {
+    console.error(
+      `vicinal: WARNING: no changes were kept: this is the moment ${manifest.time}, not that of --at`,
+    )
+  }
   const isLater = at !== undefined && at > point.backup.timeMs && point.changes.length > 0
   const more = isLater ? ` and the changes up to ${new Date(at).toISOString()}` : ''
   console.log(`${summaryOf(manifest)}${more}: restored to ${config.dataDir}`)

@@ -54,7 +54,8 @@ export async function restorePoint(
   let newest = { ...changes, timeMs: backup.timeMs }
   for (const { name, timeMs: laterMs } of backups.all.slice(backups.all.indexOf(backup) + 1)) {
     const { changes: more } = await backups.manifest(name)
-    if (more === undefined || !continues(more, newest)) throw missing(newest.timeMs, laterMs)
+    if (more === undefined) continue
+    if (!continues(more, newest)) throw missing(newest.timeMs, laterMs)
     point.changes.push(more)
     newest = { ...more, timeMs: laterMs }
     if (timeMs <= laterMs) return point
@@ -62,9 +63,9 @@ export async function restorePoint(
   throw missing(newest.timeMs)
 }
 
-/** Whether changes continue those of an earlier backup without a gap. */
-export function continues(more: BackedUpChanges, { id, to }: BackedUpChanges): boolean {
-  return more.id === id && more.from <= to
+/** Whether changes continue those of an earlier backup without a gap. Of two backups at once, only one does. */
+export function continues(more: BackedUpChanges, { id, to, sum }: BackedUpChanges): boolean {
+  return more.id === id && more.from === to && more.sumBefore === sum
 }
 
 function missing(beforeMs: number, afterMs?: number): DatabaseError {

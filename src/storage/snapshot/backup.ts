@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
 import { defaultCollection, type HnswSettings, type WordSettings } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Quotas } from '../../base/quotas.ts'
 import { PartitionDigest } from '../applied.ts'
-import { recordsIn } from '../changes/change-format.ts'
+import { rangeBytes, recordsIn } from '../changes/change-format.ts'
 import type { JournalPlace, JournalRange, Moment } from '../store.ts'
 import { SnapshotReader } from './snapshot-reader.ts'
 
@@ -61,6 +62,9 @@ export interface BackedUpChanges {
   /** The places at which it begins and ends. */
   readonly from: number
   readonly to: number
+  /** The CRC of all bytes of the journal up to these places. */
+  readonly sumBefore: number
+  readonly sum: number
   /** The place before the snapshots of the backup: they have all changes up to there. */
   readonly begin: number
   /** Names of the pieces, in order. */
@@ -222,6 +226,8 @@ export class BackupWriter {
   readonly #last: Parent | undefined
   /** The same, if this one is built on it. */
   readonly #parent: Parent | undefined
+  /** Those of the newest backup that has changes. */
+  readonly #lastChanges: BackedUpChanges | undefined
   readonly #collections: BackedUpCollection[] = []
   #changes: BackedUpChanges | undefined
   readonly #uploads = new Parallel()
@@ -230,10 +236,16 @@ export class BackupWriter {
   #bytes = 0
   #journalBytes = 0
 
-  private constructor(store: ObjectStore, last: Parent | undefined, parent: Parent | undefined) {
+  private constructor(
+    store: ObjectStore,
+    last: Parent | undefined,
+    parent: Parent | undefined,
+    lastChanges: BackedUpChanges | undefined,
+  ) {
     this.#store = store
     this.#last = last
     this.#parent = parent
+    this.#lastChanges = lastChanges
   }
 
   /**
@@ -242,11 +254,21 @@ export class BackupWriter {
    */
   static async begin(backups: Backups, isFull: boolean): Promise<BackupWriter> {
     const { name } = backups.all.at(-1) ?? {}
-    if (name === undefined) return new BackupWriter(backups.store, undefined, undefined)
+    if (name === undefined) return new BackupWriter(backups.store, undefined, undefined, undefined)
     const manifest = await backups.manifest(name)
     const last = { name, manifest }
     const isLong = manifest.changeBytes > manifest.fullBytes
-    return new BackupWriter(backups.store, last, isFull || isLong ? undefined : last)
+    let { changes } = manifest
+    for (const each of backups.all.slice(-lookedAtMax, -1).reverse()) {
+      changes ??= (await backups.manifest(each.name)).changes
+      if (changes !== undefined) break
+    }
+    return new BackupWriter(backups.store, last, isFull || isLong ? undefined : last, changes)
+  }
+
+  /** Up to where the changes of the service are stored. */
+  get storedPlace(): JournalPlace | undefined {
+    return this.#lastChanges && { id: this.#lastChanges.id, at: this.#lastChanges.to }
   }
 
   /** The moment of a collection in the parent: later changes are enough. */
@@ -310,35 +332,63 @@ export class BackupWriter {
     begin: JournalRange,
     changesSince: (since: JournalPlace) => AsyncIterable<Uint8Array>,
   ): Promise<{ readonly end: JournalPlace | undefined; readonly isGap: boolean }> {
-    const before = this.#last?.manifest.changes
-    const isContinued = before?.id === begin.id && before.to >= begin.start && before.to <= begin.to
-    const since = { id: begin.id, at: isContinued ? before.to : begin.to }
-    const pieces = new Pieces(this.#store, this.#uploads)
-    let range: JournalRange | undefined
-    for await (const record of recordsIn(pieces.passing(changesSince(since)))) {
-      if (record.kind === 'place') range = record
-    }
+    const before = this.#lastChanges
+    const isKept = before?.id === begin.id && before.to >= begin.start && before.to <= begin.to
+    const continued = isKept ? await this.#readChanges(before, changesSince) : undefined
+    const read = continued ?? (await this.#readChanges(begin, changesSince))
+    if (read === undefined) throw refused('the changes of the service are damaged')
+    const { range, pieces } = read
     // The journal has ended meanwhile.
     if (range?.id !== begin.id) return { end: undefined, isGap: true }
-    if (range.from !== since.at) {
+    const since = continued === undefined ? begin : before!
+    if (range.from !== since.to) {
       throw new DatabaseError('not_ready', 'another backup has stored the changes meanwhile: try again')
     }
-    const { id, from, to, timeMs } = range
+    const { id, from, to, sum, timeMs } = range
     if (from < to) await pieces.end()
     this.#timeMs = timeMs
     this.#journalBytes = pieces.bytes
-    this.#changes = { id, from, to, begin: begin.to, pieces: pieces.names }
-    return { end: { id, at: to }, isGap: before !== undefined && !isContinued }
+    this.#changes = { id, from, to, sumBefore: since.sum, sum, begin: begin.to, pieces: pieces.names }
+    return { end: { id, at: to }, isGap: before !== undefined && continued === undefined }
+  }
+
+  /** Reads changes from a place on; undefined if what comes there is of another history, or damaged. */
+  async #readChanges(
+    { id, to, sum: sumBefore }: Pick<JournalRange, 'id' | 'to' | 'sum'>,
+    changesSince: (since: JournalPlace) => AsyncIterable<Uint8Array>,
+  ): Promise<{ readonly range: JournalRange | undefined; readonly pieces: Pieces } | undefined> {
+    const pieces = new Pieces(this.#store, this.#uploads)
+    let [sum, headLeft] = [sumBefore, rangeBytes]
+    async function* summed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+      for await (const chunk of chunks) {
+        sum = crc32(chunk.subarray(Math.min(headLeft, chunk.length)), sum)
+        headLeft = Math.max(0, headLeft - chunk.length)
+        yield chunk
+      }
+    }
+    let range: JournalRange | undefined
+    try {
+      for await (const record of recordsIn(pieces.passing(summed(changesSince({ id, at: to }))))) {
+        if (record.kind === 'place') range = record
+      }
+    } catch (error) {
+      if (error instanceof DatabaseError && error.reason === 'invalid_argument') return undefined
+      throw error
+    }
+    const isSound = range?.id !== id || range.from !== to || range.sum === sum
+    return isSound ? { range, pieces } : undefined
   }
 
   /**
-   * Stores the manifest, unless nothing has changed since the parent. Leaves out aliases of collections that are not in
+   * Stores the manifest, unless nothing has changed since the parent, and no time is to be noted. Leaves out aliases of collections that are not in
    * the backup.
    *
+   * @param notesTime whether moments since the parent shall be known to be the same, if changes are kept
    * @returns the newest backup, and whether it is new
    */
   async end(
     aliases: ReadonlyMap<string, string>,
+    { notesTime }: { readonly notesTime: boolean },
   ): Promise<Backup & { readonly isNew: boolean; readonly manifest: BackupManifest }> {
     await this.#uploads.end()
     const names = new Set(this.#collections.map(({ name }) => name))
@@ -350,8 +400,10 @@ export class BackupWriter {
       collections: this.#collections,
       aliases: Object.fromEntries([...aliases].filter(([, name]) => names.has(name)).sort()),
     }
-    const hasChanges = this.#changes?.id !== last?.changes?.id || this.#changes?.to !== last?.changes?.to
-    if (parent !== undefined && !hasChanges && isSame(content, parent.manifest)) {
+    const [changes, before] = [this.#changes, last?.changes]
+    const isOld = changes?.id === before?.id && changes?.to === before?.to && changes?.sum === before?.sum
+    const isLeftOut = isOld && !(notesTime && changes !== undefined)
+    if (parent !== undefined && isLeftOut && isSame(content, parent.manifest)) {
       const { name, manifest } = parent
       return { name, manifest, timeMs: Date.parse(manifest.time), isFull: false, isNew: false }
     }
@@ -492,5 +544,7 @@ const manifestName = /^backups\/(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z)-(full|more)-[0-9
 const pieceBytes = 8 * 1024 * 1024
 /** Hides the latency of a store that is far away. */
 export const parallelMax = 4
+/** So many backups are searched for changes. */
+const lookedAtMax = 100
 /** Longer than any backup takes. */
 const safetyMs = 24 * 60 * 60 * 1000
