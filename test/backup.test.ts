@@ -99,6 +99,9 @@ describe('a backup', () => {
       const answer = await fetch(`${service.httpUrl}/snapshots?since=${since}`, { method: 'POST' })
       assert.equal(answer.status, 400)
       assert.match(await answer.text(), /^since is ".*", not <database id>-<sequence> of an earlier snapshot/)
+      const changes = await fetch(`${service.httpUrl}/changes?stored=${since}`, { method: 'POST' })
+      assert.equal(changes.status, 400)
+      assert.match(await changes.text(), /^stored is ".*", not <journal id>-<byte> of earlier changes/)
     }
   })
 

@@ -129,6 +129,18 @@ describe('backups with changes', () => {
     }
   })
 
+  it('can be verified after a setting has fixed the dimension of no points', async () => {
+    await using directory = await temporaryDirectory()
+    const path = (name: string): string => join(directory.path, name)
+    const backUp = ['backup', path('backups'), '--data-dir', path('data')]
+    await withData(path('data'), async () => {})
+    assertEnded(await run(backUp), 0, /^default: /)
+    await withData(path('data'), async () => {}, { dimension: 3 })
+    assertEnded(await run(backUp), 0, /^default: /)
+    assert.match((await run(['backup', 'list', path('backups')])).stdout, /every moment since/)
+    assertEnded(await run(['backup', 'verify', path('backups'), '--scratch', directory.path]), 0)
+  })
+
   it('fail when the changes cannot be had now, and say when a moment is another one', async () => {
     await using directory = await temporaryDirectory()
     const place = join(directory.path, 'backups')
@@ -228,6 +240,7 @@ describe('the journal of changes', () => {
         const begin = await data.changes({})
         for (let at = 1; at <= 20; at += 1) await data.main.commit(groupOf([insertion(at - 1, at)]))
         assert.match(reasons.join(), /no backup has taken them: they are too many/)
+        assert.equal(data.keepsChanges, false)
         assert.deepEqual(readdirSync(dataDir).includes('changes'), false)
         assert.equal(data.main.sequence, 20)
         const again = await data.changes({ since: { id: begin.id, at: begin.to } })
@@ -295,6 +308,44 @@ describe('the journal of changes', () => {
       const other = await data.changes({ since: { id, at: to + 10_000 } })
       assert.deepEqual([other.id === id, other.from, other.to], [false, 0, 0])
     })
+  })
+
+  it('counts as disk space, which is free when it is stored elsewhere', async () => {
+    await using directory = await temporaryDirectory()
+    await withData(join(directory.path, 'data'), async (data) => {
+      assert.equal(data.keepsChanges, false)
+      const { id } = await data.changes({})
+      await data.main.commit(groupOf([insertion(0, 1)]))
+      assert.equal(data.keepsChanges, true)
+      const { to } = await data.changes({})
+      const before = data.diskBytes
+      await data.changes({ stored: { id, at: to } })
+      assert.ok(to > 0)
+      assert.equal(before - data.diskBytes, to)
+    })
+  })
+
+  it('ends when a point is deleted whose id is damaged', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    const reasons: string[] = []
+    await withData(
+      dataDir,
+      async (data) => {
+        const { id } = await data.changes({})
+        const added = insertion(0, 1)
+        await data.main.commit(groupOf([added]))
+        const { payloads } = openTables(dataDir).of(0, '')
+        const value = payloads.getBinary(0)!
+        value[0]! ^= 1
+        payloads.putSync(0, value)
+        await data.main.commit(groupOf([{ kind: 'delete', id: added.id, sequence: 2, slot: 0 }]))
+        assert.equal(data.main.sequence, 2)
+        assert.notEqual((await data.changes({})).id, id)
+      },
+      { logger: loggerTo(reasons) },
+    )
+    assert.match(reasons.join(), /a deleted point does not match its checksum/)
   })
 
   it('is not continued after it has ended, also after a restart', async () => {

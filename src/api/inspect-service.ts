@@ -126,21 +126,27 @@ export async function takeChanges(
   if (changes === undefined) {
     throw new DatabaseError('precondition_failed', 'the nodes of a cluster keep no changes for backups')
   }
-  const snapshot = await changes({ since: momentIn('since', since), stored: momentIn('stored', stored) })
+  const snapshot = await changes({
+    since: momentIn('since', since, ofJournal),
+    stored: momentIn('stored', stored, ofJournal),
+  })
   return { snapshot, since: undefined, position: undefined }
 }
 
-function momentIn(name: string, text: string | undefined): Moment | undefined {
+const ofJournal = '<journal id>-<byte> of earlier changes'
+
+function momentIn(
+  name: string,
+  text: string | undefined,
+  form = '<database id>-<sequence> of an earlier snapshot',
+): Moment | undefined {
   if (text === undefined) return undefined
   const [, id, digits] = /^(.{36})-(\d{1,16})$/.exec(text) ?? []
   const sequence = Number(digits)
   if (id !== undefined && isUuid(id) && Number.isSafeInteger(sequence)) {
     return { databaseId: id.toLowerCase(), sequence }
   }
-  throw new DatabaseError(
-    'invalid_argument',
-    `${name} is ${JSON.stringify(text.slice(0, 100))}, not <database id>-<sequence> of an earlier snapshot`,
-  )
+  throw new DatabaseError('invalid_argument', `${name} is ${JSON.stringify(text.slice(0, 100))}, not ${form}`)
 }
 
 /** The operations on the cluster of this node. Only a node of a cluster offers them. */

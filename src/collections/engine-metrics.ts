@@ -94,6 +94,9 @@ export function registerEngine(metrics: ServiceMetrics, engine: Engine, data: Se
     () => data.figures.keyedRequests,
   )
   metrics.gauge('vicinal_disk_bytes', 'Bytes of the stored data on disk.', () => data.figures.diskBytes)
+  metrics.gauge('vicinal_changes_kept', 'Whether changes are kept for the next backup.', () =>
+    data.figures.keepsChanges ? 1 : 0,
+  )
 }
 
 /** Registers gauges of all collections together, and of each of the largest ones. */

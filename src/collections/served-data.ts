@@ -32,6 +32,7 @@ interface Figures {
   readonly stats: CollectionStats
   readonly keyedRequests: number
   readonly diskBytes: number
+  readonly keepsChanges: boolean
 }
 
 /**
@@ -62,8 +63,9 @@ export class ServedData {
       assert(this.#figures !== undefined, 'something was loaded once')
       return this.#figures
     }
-    const { store, main } = loaded
-    return { stats: main.stats, keyedRequests: store.main.keyedRequestCount, diskBytes: store.diskBytes }
+    const { main, store } = loaded
+    const { diskBytes, keepsChanges } = store
+    return { stats: main.stats, keyedRequests: store.main.keyedRequestCount, diskBytes, keepsChanges }
   }
 
   get dataDir(): string {

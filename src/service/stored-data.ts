@@ -228,7 +228,14 @@ async function contentsOf(config: Config): Promise<Contents> {
     const sum = new PointSum()
     const reader = await SnapshotReader.open(snapshotOfData(config, collection.name))
     for await (const point of reader.points()) sum.add(point)
-    contents.set(collection.name, { ...collection, aliases: collection.aliases.toSorted(), sum: sum.text })
+    // That of an empty collection can be fixed by a setting, which is no change.
+    const dimension = collection.points === 0 ? undefined : collection.dimension
+    contents.set(collection.name, {
+      ...collection,
+      dimension,
+      aliases: collection.aliases.toSorted(),
+      sum: sum.text,
+    })
   }
   return contents
 }

@@ -135,7 +135,8 @@ export class EngineCalls {
     const { snapshot, chunks } = this.#snapshots.get(number) ?? {}
     this.#snapshots.delete(number)
     // A caller who has left reads no further: only this closes the file of rows.
-    void chunks?.return(undefined)
+    // It can have failed meanwhile, and is of no use anyway.
+    chunks?.return(undefined).catch(() => {})
     snapshot?.close()
   }
 }

@@ -192,10 +192,14 @@ class DirectoryStore implements DataStore {
   }
 
   get diskBytes(): number {
-    let bytes = this.#environment.bytes
+    let bytes = this.#environment.bytes + (this.#writer.journalBytes ?? 0)
     for (const each of this.#rowFileBytes.values()) bytes += each
     for (const store of this.#stores.values()) bytes += store.diskBytes
     return bytes
+  }
+
+  get keepsChanges(): boolean {
+    return this.#writer.journalBytes !== undefined
   }
 
   wordsOf(number: number): WordSettings | undefined {

@@ -396,8 +396,10 @@ export interface DataStore {
   readonly collections: ReadonlyMap<string, CollectionRecord>
   /** The name of the collection, which may be `defaultCollection`, by alias. */
   readonly aliases: ReadonlyMap<string, string>
-  /** Bytes on disk of all collections, for people: a recent figure, not an exact one. */
+  /** Bytes on disk of all collections and kept changes, for people: a recent figure, not an exact one. */
   readonly diskBytes: number
+  /** Whether changes are kept for the next backup: see `changes`. */
+  readonly keepsChanges: boolean
 
   /**
    * Creates a collection, completely or not at all. It is durable when this resolves.

@@ -88,6 +88,11 @@ export class WriterEnvironment {
     this.writer(part.collection).add(part)
   }
 
+  /** The disk space of the journal of changes; undefined if none are kept. */
+  get journalBytes(): number | undefined {
+    return this.#journal.bytes
+  }
+
   get hasOneCollection(): boolean {
     return this.#writers.size === 1
   }
@@ -191,7 +196,7 @@ export class WriterEnvironment {
   }
 
   /** Makes a change durable, atomically. */
-  change(change: CollectionsChange): Omit<ChangedMessage, 'kind'> {
+  change(change: CollectionsChange): Omit<ChangedMessage, 'kind' | 'journalBytes'> {
     this.#checkSound()
     if (change.kind === 'purge') {
       return { isLeft: this.#withReserve((mayReuse) => this.#purge(change.collection, mayReuse)) }
@@ -393,7 +398,9 @@ export class IncomingGroups {
     this.#ready.clear()
     const faults = this.#environment.commit(ready.map(([, writer]) => writer))
     for (const [collection, writer] of ready) {
-      if (!faults.has(writer)) this.#say({ kind: 'committed', collection, ...writer.state })
+      if (faults.has(writer)) continue
+      const { journalBytes } = this.#environment
+      this.#say({ kind: 'committed', collection, journalBytes, ...writer.state })
     }
     // After the others: a failed disk ends all groups that are not known to be committed.
     for (const [collection, writer] of ready) {

@@ -129,6 +129,8 @@ export interface OpenedMessage extends StoredState {
 
 interface StartedMessage {
   readonly kind: 'started'
+  /** The disk space of the journal of changes; undefined if none are kept. */
+  readonly journalBytes: number | undefined
 }
 
 /** Why a file cannot be opened for writing now, if that can pass. */
@@ -149,6 +151,7 @@ interface RefusedMessage {
 
 interface CommittedMessage extends StoredState {
   readonly kind: 'committed'
+  readonly journalBytes: number | undefined
   readonly collection: number
 }
 
@@ -167,6 +170,7 @@ interface FailedMessage {
 
 export interface ChangedMessage {
   readonly kind: 'changed'
+  readonly journalBytes: number | undefined
   /** Whether something is left to purge. */
   readonly isLeft?: boolean
   /** The changes that are kept. */

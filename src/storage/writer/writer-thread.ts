@@ -11,7 +11,7 @@ if (environment !== undefined) serve(environment)
 function open(): WriterEnvironment | undefined {
   try {
     const opened = new WriterEnvironment(workerData, say)
-    say({ kind: 'started' })
+    say({ kind: 'started', journalBytes: opened.journalBytes })
     return opened
   } catch (error) {
     say({ kind: 'refused', hindrance: hindranceOf(error), error })
@@ -62,7 +62,8 @@ function hindranceOf(error: unknown): Hindrance | undefined {
 
 function change(environment: WriterEnvironment, message: ChangeMessage): void {
   try {
-    say({ kind: 'changed', ...environment.change(message.change) })
+    const changed = environment.change(message.change)
+    say({ kind: 'changed', ...changed, journalBytes: environment.journalBytes })
   } catch (error) {
     say({ kind: 'not changed', scope: environment.judge(error), error })
   }

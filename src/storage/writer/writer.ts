@@ -60,6 +60,7 @@ export class Writer {
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers()
   #poison: DatabaseError | undefined
   #hasStarted = false
+  #journalBytes: number | undefined
   /** Why the thread could not start. */
   #refusal: { readonly error: unknown } | undefined
   #isClosing = false
@@ -85,6 +86,11 @@ export class Writer {
     this.#ended.promise.then(() => {
       if (this.#poison !== undefined) void this.#reopen()
     })
+  }
+
+  /** The disk space of the journal of changes; undefined if none are kept. */
+  get journalBytes(): number | undefined {
+    return this.#journalBytes
   }
 
   /** Whether writing has failed for good. */
@@ -191,6 +197,7 @@ export class Writer {
   }
 
   #hear(message: FromWriter): void {
+    if ('journalBytes' in message) this.#journalBytes = message.journalBytes
     if (message.kind === 'refused') this.#refuse(this.#openErrorOf(message))
     else if (message.kind === 'started') this.#hasStarted = true
     else if (message.kind === 'committed') {
@@ -199,6 +206,7 @@ export class Writer {
     else if (message.kind === 'changed') this.#changes.shift()?.resolve(message)
     else if (message.kind === 'not changed') this.#changes.shift()?.reject(this.#errorOf(message))
     else if (message.kind === 'journal ended') {
+      this.#journalBytes = undefined
       const what = 'changes are no longer kept: moments until the next backup cannot be restored'
       this.#options.logger.warn({ reason: message.reason }, what)
     } else if (message.kind === 'released') {
