@@ -383,6 +383,9 @@ describe('the journal of changes', () => {
         await data.main.commit(groupOf([insertion(2 * round + 1, 2 * round + 2)]))
         const { records } = await changesOf(data, begin)
         assert.equal(sequencesOf(records).length, 2 * round + 2)
+        // What it does not record, as the removal of entries, does not end it.
+        await data.create({ name: 'docs' })
+        await data.drop('docs')
       })
       assert.equal(readdirSync(join(dataDir, 'changes')).length, 1)
     }

@@ -544,7 +544,7 @@ const manifestName = /^backups\/(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z)-(full|more)-[0-9
 const pieceBytes = 8 * 1024 * 1024
 /** Hides the latency of a store that is far away. */
 export const parallelMax = 4
-/** So many backups are searched for changes. */
-const lookedAtMax = 100
+/** So many backups are searched for changes: those of a cluster have none. */
+const lookedAtMax = 10
 /** Longer than any backup takes. */
 const safetyMs = 24 * 60 * 60 * 1000
