@@ -104,8 +104,10 @@ export async function statsOnNodes(
 export function statsHandler(node: ReportingNode): PeerHandler {
   return async (body, { signal }) => {
     const { collection, position, partitions, figures } = Encoded.of(StatsQuestionSchema, body).read()
-    await node.admit({ position: Number(position) }, signal)
-    const report = await reportOf(node, collection, new PartitionSet(partitions), figures)
+    const counted = new PartitionSet(partitions)
+    // A node that is behind still tells its figures.
+    if (counted.size > 0) await node.admit({ position: Number(position) }, signal)
+    const report = await reportOf(node, collection, counted, figures)
     return Buffer.from(JSON.stringify(report))
   }
 }

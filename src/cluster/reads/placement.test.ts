@@ -3,7 +3,8 @@ import { describe, it } from 'node:test'
 import { seededRandom } from '../../../test/support/random.ts'
 import { PartitionSet, partitionCount } from '../../base/partitions.ts'
 import { ownersIn, ringOf } from '../membership/ring.ts'
-import { coverOf, ownerGroups } from './placement.ts'
+import { coverOf, OwnedPlacement, ownerGroups } from './placement.ts'
+import { Scatter } from './scatter.ts'
 
 const all: PartitionSet = PartitionSet.all()
 
@@ -60,6 +61,47 @@ describe('a cover', () => {
       ).flatMap(({ parts }) => parts.map(({ node }) => node)),
     )
     assert.equal(asked.size, 6)
+  })
+})
+
+describe('a question to several nodes', () => {
+  it('ends the slower of two attempts at once, and avoids a node only if another one was faster', async () => {
+    const half = partitionCount / 2
+    const owners = Array.from({ length: partitionCount }, (_, at) => (at < half ? ['a', 'b'] : ['c']))
+    const held = new PartitionSet()
+    const placement = new OwnedPlacement({
+      self: 'self',
+      owners: () => owners,
+      held: () => held,
+      isLive: () => true,
+    })
+    const scatter = new Scatter({ placement, self: 'self' })
+    const asked: string[] = []
+    const [answers, ended] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()]
+    const first = scatter.gather({
+      partitions: all,
+      signal: undefined,
+      ask: async ({ node }, signal) => {
+        if (node === 'c') return await ended.promise.then(() => node)
+        asked.push(node)
+        if (asked.length === 1) return await answers.promise
+        // The second one never answers.
+        signal.addEventListener('abort', () => ended.resolve())
+        answers.resolve(asked[0]!)
+        return await new Promise<never>((_, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason)),
+        )
+      },
+    })
+    // That of `c` is awaited: it comes once the second attempt has ended.
+    assert.deepEqual((await first).toSorted(), [asked[0], 'c'])
+    assert.deepEqual(asked.toSorted(), ['a', 'b'])
+    const next = new Set<string>()
+    for (let round = 0; round < 6; round += 1) {
+      const all = { partitions: PartitionSet.all(), signal: undefined }
+      for (const node of await scatter.gather({ ...all, ask: async (part) => part.node })) next.add(node)
+    }
+    assert.deepEqual([...next].sort(), ['a', 'b', 'c'])
   })
 })
 

@@ -77,8 +77,11 @@ export class OwnedPlacement implements Placement {
     if (!wanted.isAll) return find()
     // Nearly every read needs all partitions, and takes longer to find its cover than to send a question.
     const key = JSON.stringify([turn, live])
-    const cover = covers.get(key) ?? find()
-    if (covers.size < coversMax) covers.set(key, cover)
+    const known = covers.get(key)
+    if (known !== undefined) return known
+    const cover = find()
+    if (covers.size >= coversMax) covers.clear()
+    covers.set(key, cover)
     return cover
   }
 

@@ -84,15 +84,23 @@ export class Scatter {
   ): Promise<readonly Answer[]> {
     const { signal } = question
     if (part.node === this.#options.self) return await this.#here(part, question, failed)
+    // Each ends alone: the answer of the slower one would take room, and nobody reads it.
+    const [own, others] = [attemptOf(signal), attemptOf(signal)]
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<undefined>((resolve) => {
       timer = setTimeout(() => resolve(undefined), hedgeMs)
     })
     try {
-      const first = question.ask(part, signal).then((answer) => [answer])
+      const first = question.ask(part, own.signal).then((answer) => [answer])
       const answer = await Promise.race([first, late])
       if (answer !== undefined) return answer
-      return await Promise.any([first, this.#hedge(part, question, failed)])
+      const second = this.#hedge(part, { ...question, signal: others.signal }, failed)
+      const [answers, isSecond] = await Promise.any([
+        first.then((each) => [each, false] as const),
+        second.then((each) => [each, true] as const),
+      ])
+      if (isSecond) this.#avoid(part.node)
+      return answers
     } catch (thrown) {
       const errors = thrown instanceof AggregateError ? thrown.errors : [thrown]
       const error = errors.find((each) => !isRetryable(each)) ?? errors[0]
@@ -101,6 +109,8 @@ export class Scatter {
       return await this.#elsewhere(part, question, failed, error)
     } finally {
       clearTimeout(timer)
+      own.end()
+      others.end()
     }
   }
 
@@ -130,9 +140,7 @@ export class Scatter {
     if (this.#hedges < 1 || others.missing.size > 0) throw notAsked
     this.#hedges -= 1
     this.#options.onHedge?.()
-    const answers = await this.#all(others.parts, question, [...failed, part.node])
-    this.#avoid(part.node)
-    return answers
+    return await this.#all(others.parts, question, [...failed, part.node])
   }
 
   async #elsewhere<Answer>(
@@ -164,6 +172,24 @@ export class Scatter {
 
 interface Asking<Answer> extends Question<Answer> {
   readonly signal: AbortSignal
+}
+
+/** One of several attempts: it also ends with the question. */
+interface Attempt {
+  readonly signal: AbortSignal
+  end(): void
+}
+
+function attemptOf(question: AbortSignal): Attempt {
+  const stop = new AbortController()
+  const onAbort = (): void => stop.abort(question.reason)
+  if (question.aborted) onAbort()
+  question.addEventListener('abort', onAbort)
+  const end = (): void => {
+    question.removeEventListener('abort', onAbort)
+    stop.abort(over)
+  }
+  return { signal: stop.signal, end }
 }
 
 /**
