@@ -6,10 +6,19 @@ import { createLogger } from '../src/base/log.ts'
 import { PartitionSet, partitionOf } from '../src/base/partitions.ts'
 import type { NewPoint, SearchQuery } from '../src/base/point.ts'
 import { shortIdOf } from '../src/cluster/log/commit-log.ts'
+import { ClusterView } from '../src/cluster/membership/cluster-view.ts'
+import type { Announcement } from '../src/cluster/membership/membership.ts'
+import { shareOf, withEntered } from '../src/cluster/membership/ownership.ts'
+import { changeTopology } from '../src/cluster/membership/topology.ts'
+import { type MessageBus, NodeRequests } from '../src/cluster/requests.ts'
+import { PartitionMover } from '../src/cluster/transfer/partition-mover.ts'
 import { fillDirectory } from '../src/cluster/transfer/replica-fetch.ts'
+import { pause, Waiters } from '../src/cluster/waiting.ts'
 import type { Collection } from '../src/collections/collection.ts'
 import type { Database } from '../src/points/database.ts'
 import type { RunningNode, SimulatedNode } from './support/cluster-nodes.ts'
+import { MemoryBus } from './support/memory-bus.ts'
+import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 import { assertHasOnly, storedIn } from './support/partition-contents.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
@@ -458,5 +467,54 @@ describe('a new node', () => {
     const again = await added.up.node.database.insert(keyed, { identity })
     assert.deepEqual(again.ids, first.ids)
     await assertEqual(all, writer, 23)
+  })
+})
+
+describe('a node that holds partitions', () => {
+  it('enters as an owner only when another node has called it', async () => {
+    const documents = new SharedMemoryDocuments().connect()
+    const entry = { replicas: 2, dimension: null, mayFound: true }
+    const topology = await changeTopology(documents, (before) =>
+      ['a', 'b'].reduce(
+        (each, node) => withEntered(each, { ...entry, node, member: { zone: '', address: '' } }),
+        before,
+      ),
+    )
+    const bus = new MemoryBus()
+    const asked = new Waiters()
+    let calls = 0
+    const options = { cluster: 'test', handlers: new Map(), logger, messageBytesMax: 1024 }
+    const onCall = (): void => {
+      calls += 1
+      asked.wakeAll()
+    }
+    const a = new NodeRequests({ ...options, bus, node: 'a' })
+    // It may send requests, and gets none.
+    const deaf = { request: bus.request.bind(bus), publish: bus.publish.bind(bus), subscribe: () => () => {} }
+    const announced = new Map([['a', { answers: true } as Announcement]])
+    const view = new ClusterView('b')
+    await view.refresh(new SharedMemoryLog().connect(), {
+      announced: async () => announced,
+      topology: async () => topology,
+    })
+    const ownerships = async (on: MessageBus): Promise<number> => {
+      const stop = new AbortController()
+      calls = 0
+      const peers = new NodeRequests({ ...options, bus: on, node: 'b', onCall })
+      const mover = new PartitionMover({ self: 'b', view, documents, peers, logger, moveMs: 1, againMs: 1 })
+      const held = PartitionSet.all()
+      const nothing = async (): Promise<void> => {}
+      const node = { held, lostLog: undefined, takePartitions: nothing, dropPartitions: nothing }
+      const moving = mover.move(node, stop.signal)
+      const count = (): number => shareOf(view.topology.ownership, 'b').owned
+      while (calls < 3 && count() === 0) await Promise.race([asked.wait(never), pause(5)])
+      stop.abort()
+      await moving
+      peers.close()
+      return count()
+    }
+    assert.equal(await ownerships(deaf), 0)
+    assert.equal(await ownerships(bus), 256)
+    a.close()
   })
 })

@@ -6,6 +6,7 @@ import { createLogger } from '../src/base/log.ts'
 import { partitionCount } from '../src/base/partitions.ts'
 import { isRetryable } from '../src/cluster/reads/scatter.ts'
 import {
+  callBack,
   type MessageBus,
   NodeAbsent,
   NodeRequests,
@@ -235,6 +236,7 @@ function requestsOver(busOf: () => MessageBus | Promise<MessageBus>): void {
     const bus = await busOf()
     const [a] = [await open('a'), await open('b')]
     await a.checkReached()
+    await a.ask('b', 'ping', callBack)
     // It may send requests, and gets none.
     const deaf: MessageBus = {
       request: (...asked) => bus.request(...asked),
@@ -242,7 +244,8 @@ function requestsOver(busOf: () => MessageBus | Promise<MessageBus>): void {
       subscribe: () => () => {},
     }
     const c = await open('c', { bus: deaf })
-    await assert.rejects(c.checkReached(), /requests do not reach this node/)
+    await assert.rejects(c.checkReached(), /do not reach this node .* let it subscribe to vdb\.test\.c\.\*/)
+    await assert.rejects(c.ask('a', 'ping', callBack), /node c of the cluster cannot be reached/)
     await assert.rejects(a.ask('c', 'ping', Buffer.alloc(0)), NodeAbsent)
     const check = { bus, cluster: 'test', logger, signal: new AbortController().signal, patienceMs: 0 }
     await untilNameIsFree({ ...check, node: 'c' })
@@ -279,6 +282,17 @@ describe('requests between nodes over NATS', { skip: natsMissing() }, () => {
   })
 
   requestsOver(() => cluster.bus)
+
+  it('end when their connection is closed', async () => {
+    await using asking = await openLog(servers, 'test')
+    const asked = Promise.withResolvers<void>()
+    asking.bus.subscribe('silent.*', () => asked.resolve())
+    const waiting = asking.bus.request('silent.node', Buffer.alloc(0), 100_000)
+    const ended = assert.rejects(waiting, NodeAbsent)
+    await asked.promise
+    await asking.close()
+    await ended
+  })
 })
 
 describe('the requests of a cluster whose clients may only send small ones', () => {

@@ -18,7 +18,7 @@ const gauges = {
   log_bytes: 'Bytes of the log of the cluster, on each server that has it.',
   log_servers: 'Servers that should have the log of the cluster.',
   log_servers_current: 'Servers that have the whole log of the cluster.',
-  gaps: 'Positions that the log of the cluster did not have, since the data were loaded.',
+  gaps: 'How often the log of the cluster did not have the next position, since the start.',
   digest_mismatches: 'Comparisons with other nodes that found a difference, since the data were loaded.',
   hedges:
     'Requests also sent to a second node because the first one took more than 100 ms, since the data were loaded.',

@@ -56,6 +56,8 @@ export interface ClusterNodeOptions {
   readonly onAppend?: ((seconds: number) => void) | undefined
   /** Called with the seconds from reading a record until it was applied. */
   readonly onApply?: ((seconds: number) => void) | undefined
+  /** Called when the log does not have the next position. */
+  readonly onGap?: (() => void) | undefined
   /** Called with the seconds from the append of a write until its answer. */
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
 }
@@ -70,9 +72,7 @@ export interface LocalStatus {
   readonly isReady: boolean
   /** Whether it answers reads. While the log is lost it does, as of the last applied position. */
   readonly answers: boolean
-  /** Positions that the log did not have, since the start. */
-  readonly gaps: number
-  /** Comparisons with other nodes that found a difference, since the start. */
+  /** Comparisons with other nodes that found a difference, since the data were loaded. */
   readonly digestMismatches: number
   /** Why changes are currently not applied, or why this node's data are in doubt. */
   readonly fault: string | undefined

@@ -206,6 +206,7 @@ export class ClusterNode {
       chunkCacheBytesMax: writtenBytesMax(maxRequestBytes),
       retryMs: this.#options.retryMs ?? retryMs,
       onApply: this.#options.onApply,
+      onGap: this.#options.onGap,
       held: () => this.#part,
       onAudit: (collection, position, digest) => {
         chores.noteAudit()
@@ -252,7 +253,6 @@ export class ClusterNode {
       floor: this.#chores?.floor ?? 0,
       isReady: isWhole && failure === undefined,
       answers: isWhole && (failure === undefined || this.lostLog !== undefined),
-      gaps: this.#applier?.gaps ?? 0,
       digestMismatches: this.#audits.mismatches,
       fault: (failure ?? this.#stall)?.message ?? this.#applier?.obstacle ?? this.#doubt,
     }

@@ -2,6 +2,7 @@ import type { ClusterStatus, NodeState } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServedData } from '../collections/served-data.ts'
+import { mainNumber } from '../storage/catalog.ts'
 import { storedPosition } from '../storage/data-store.ts'
 import { damageIn, replacementReason, requestReplacement } from '../storage/files/data-directory.ts'
 import type { ClusterFigures } from './cluster-metrics.ts'
@@ -62,6 +63,8 @@ export class ClusterService {
   /** How often the data were replaced. */
   #fetches = 0
   #fetchedMs = 0
+  /** How often the log did not have the next position: counted here, because a node that finds a gap may be unloaded. */
+  #gaps = 0
   /** How many `ClusterNode`s this process has created. */
   #generation = 0
   /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
@@ -82,6 +85,7 @@ export class ClusterService {
       lostLog: this.#lostLog,
       position: this.position,
       fetches: this.#fetches,
+      gaps: this.#gaps,
     }))
   }
 
@@ -153,7 +157,9 @@ export class ClusterService {
   async #join(data: ServedData): Promise<NodeEvent> {
     if (this.#nats === undefined) await this.#connect(data)
     this.#need = await this.#needOf(data)
-    await this.#enter(this.#need === undefined)
+    const isUsable = this.#need === undefined
+    const hasPoints = isUsable && (await data.openStore()).summary(mainNumber).points > 0
+    await this.#enter(isUsable, hasPoints)
     return this.#need === undefined ? 'usable' : 'unusable'
   }
 
@@ -224,7 +230,13 @@ export class ClusterService {
       messageBytesMax: Math.max(messageFactor * maxRequestBytes, messageBytesMin),
     })
     this.#requests = peers
-    await this.#answered(() => peers.checkReached())
+    await this.#answered(() =>
+      peers.checkReached().catch((error: Error) => {
+        this.#reason = error.message
+        throw error
+      }),
+    )
+    this.#reason = undefined
     this.#parts = new PartitionMover({
       self: node,
       view: this.#view,
@@ -266,7 +278,7 @@ export class ClusterService {
   }
 
   /** Enters this node among the members. */
-  async #enter(mayFound: boolean): Promise<void> {
+  async #enter(mayFound: boolean, hasPoints: boolean): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
     const { node, replicas, dimension } = this.#options
@@ -279,6 +291,7 @@ export class ClusterService {
         replicas,
         dimension,
         mayFound,
+        hasPoints,
         logger,
         describe,
         onState: (state) => {
@@ -441,6 +454,9 @@ export class ClusterService {
       logger: this.#logger,
       onAppend,
       onApply,
+      onGap: () => {
+        this.#gaps += 1
+      },
       onAcknowledge,
       timeoutMs: Math.max(timeoutMs, appendTimeoutMs + answerMs),
       run: `${Date.now().toString(36)}-${this.#generation}`,

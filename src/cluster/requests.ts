@@ -171,8 +171,12 @@ export class NodeRequests implements Peers {
 
   /** @throws DatabaseError `not_ready` when requests do not reach this node: others would wait for it in vain */
   async checkReached(): Promise<void> {
-    const message = 'requests do not reach this node: the log servers must let it subscribe to its subject'
-    if (!(await isThere(this.#options))) throw new DatabaseError('not_ready', message)
+    const { cluster, node } = this.#options
+    const cause = await absenceOf(this.#options)
+    if (cause === undefined) return
+    const subjects = `subscribe to ${subjectOf(cluster, node, '*')} and publish to vdb.${cluster}.>`
+    const message = `requests do not reach this node (${cause.message}): the log servers must let it ${subjects}`
+    throw new DatabaseError('not_ready', message, { cause })
   }
 
   #subjectOf(node: string, operation: string): string {
@@ -261,7 +265,7 @@ export class NodeRequests implements Peers {
   async #begin(operation: string, ask: Fields<Ask>): Promise<Part> {
     const { handlers, answerBytes, logger } = this.#options
     const { from: node, call: number } = ask
-    const handler = operation === 'ping' ? answerPing : handlers.get(operation)
+    const handler = operation === 'ping' ? this.#answerPing : handlers.get(operation)
     if (handler === undefined)
       return failedPart(
         new DatabaseError('not_ready', `this node does not know the request ${operation} yet`),
@@ -283,6 +287,12 @@ export class NodeRequests implements Peers {
     })
     this.#answering.set(key, call)
     return await call.next()
+  }
+
+  /** Says that this node is there, and that it reaches the asking one where that wants to know. */
+  readonly #answerPing = async (body: Buffer, { node, signal }: PeerCall): Promise<Uint8Array> => {
+    if (body.length > 0) await this.ask(node, 'ping', noBytes, { signal, timeoutMs: pingMs })
+    return noBytes
   }
 
   async #bodyOf({ from, call, more, body, crc }: Fields<Ask>, signal: AbortSignal): Promise<Buffer> {
@@ -431,17 +441,12 @@ function tooLong(what: string, bytesMax: number, why = ''): DatabaseError {
   return new DatabaseError('request_too_large', `${what} exceeds ${bytesMax} bytes${why}`)
 }
 
-/** Says that this node is there. */
-async function answerPing(): Promise<Uint8Array> {
-  return noBytes
-}
-
-/** Whether requests to a node reach a process. */
-async function isThere({ bus, cluster, node }: NodeName): Promise<boolean> {
+/** Why requests to a node do not reach a process; undefined when they do. */
+async function absenceOf({ bus, cluster, node }: NodeName): Promise<Error | undefined> {
   const ask = encode(AskSchema, { from: node, crc: crc32(noBytes) })
   return await bus.request(subjectOf(cluster, node, 'ping'), ask, pingMs).then(
-    () => true,
-    () => false,
+    () => undefined,
+    (error: Error) => error,
   )
 }
 
@@ -465,7 +470,7 @@ interface NameCheck extends NodeName {
  */
 export async function untilNameIsFree({ logger, signal, patienceMs, ...name }: NameCheck): Promise<void> {
   const untilMs = performance.now() + patienceMs
-  for (let attempt = 1; await isThere(name); attempt += 1) {
+  for (let attempt = 1; (await absenceOf(name)) === undefined; attempt += 1) {
     signal.throwIfAborted()
     if (performance.now() >= untilMs) throw new Error(twinMessage(name.node))
     if (attempt === 1) logger.warn(`${twinMessage(name.node)}. Waiting in case it is just stopping`)
@@ -499,6 +504,8 @@ const gone: Part = failedPart(
   new DatabaseError('not_ready', 'the other node has forgotten this call: try again'),
 )
 const noBytes = Buffer.alloc(0)
+/** The body of a ping that is answered when a ping back was. */
+export const callBack: Uint8Array = Buffer.alloc(1)
 
 /** How long a node may take to say that it is there. */
 const pingMs = 2_000

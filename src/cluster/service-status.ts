@@ -28,6 +28,8 @@ interface ServiceState {
   readonly position: number
   /** How often everything was fetched from another node. */
   readonly fetches: number
+  /** How often the log did not have the next position. */
+  readonly gaps: number
 }
 
 /** What a service reports about itself: to operators, in metrics and to other nodes. */
@@ -46,8 +48,8 @@ export class ServiceStatus {
 
   /** For metrics. */
   get figures(): ClusterFigures {
-    const { node, nats, parts, fetches } = this.#now()
-    const { position, floor, gaps, digestMismatches } = node?.status ?? beginning
+    const { node, nats, parts, fetches, gaps } = this.#now()
+    const { position, floor, digestMismatches } = node?.status ?? beginning
     const view = this.#view
     return {
       position,
@@ -91,10 +93,10 @@ export class ServiceStatus {
   /** For operators: this node, its log, and all members as far as they are known. */
   async ofCluster(): Promise<ClusterStatus> {
     const { cluster: name, node } = this.#options
-    const { node: running, nats, reason, warning, lostLog, position } = this.#now()
+    const { node: running, nats, reason, warning, lostLog, position, gaps } = this.#now()
     const { fault = reason ?? warning } = running?.status ?? beginning
     const [log, shown] = await Promise.all([logStatus(nats?.log), this.#nodes()])
-    const { gaps, digestMismatches } = running?.status ?? beginning
+    const { digestMismatches } = running?.status ?? beginning
     return {
       name,
       node,
@@ -157,7 +159,6 @@ const beginning: LocalStatus = {
   floor: 0,
   isReady: false,
   answers: false,
-  gaps: 0,
   digestMismatches: 0,
   fault: undefined,
 }

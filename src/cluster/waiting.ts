@@ -84,7 +84,7 @@ export async function untilAnswered<Value>(
 ): Promise<Value> {
   const pauseOf = (err: unknown): number | undefined => {
     if (isFinal(err)) return undefined
-    if (!signal.aborted) logger.warn({ err }, `${what}: the log servers do not answer, trying again`)
+    if (!signal.aborted) logger.warn({ err }, `${what} failed: trying again`)
     return againMs
   }
   return await retried(attempt, pauseOf, signal)

@@ -2,11 +2,14 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { createLogger } from '../../src/base/log.ts'
+import { startService } from '../../src/main.ts'
 import { statusOf } from '../support/cluster-status.ts'
-import { found } from '../support/nats-log.ts'
+import { found, openLog } from '../support/nats-log.ts'
 import { type NatsPlace, NatsServers, natsMissing } from '../support/nats-servers.ts'
-import { assertEnded, run } from '../support/process.ts'
+import { assertEnded, run, temporaryDirectory } from '../support/process.ts'
 import { startTestService, type TestService } from '../support/service.ts'
+import { testConfig } from '../support/settings.ts'
 import { until } from '../support/until.ts'
 
 describe('services of one cluster', { skip: natsMissing() }, () => {
@@ -131,7 +134,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     const environment = { ...environmentOf(servers, 'c'), DIMENSION: '5' }
     await assert.rejects(
       startTestService(environment),
-      /DIMENSION is 5 on node c and not set where the cluster was founded: /,
+      /DIMENSION is 5 on node c and not set in the cluster: unset it, or /,
     )
     const [left] = nodes as [TestService]
     await until(async () => (await statusOf(left)).nodes.every(({ name }) => name !== 'c'))
@@ -153,22 +156,23 @@ describe('nodes with accounts and permissions in the log servers', { skip: natsM
       [
         `listen: "127.0.0.1:${client}"\nhttp: "127.0.0.1:${monitor}"`,
         `jetstream { store_dir: "${store}", sync_interval: always }`,
-        readFileSync(join(examples, 'nats-accounts.conf'), 'utf8'),
+        // This node may not listen to the requests for it.
+        readFileSync(join(examples, 'nats-accounts.conf'), 'utf8').replace(', "vdb.vicinal.node-c.*"', ''),
       ].join('\n')
     await using servers = await NatsServers.start({ count: 1, configurationOf })
     const urls = [servers.urls[0]!.replace('//', '//node-a:node-secret@')]
     await found(servers, 'vicinal', { urls })
-    const nodeOf = (name: string): Promise<TestService> =>
-      startTestService({
-        ...environmentOf(servers, name),
-        CLUSTER_NATS_URL: [
-          servers.urls[0]!.replace('//', `//${name}:node-secret@`),
-          ...servers.monitorUrls,
-        ].join(),
-        CLUSTER_NAME: 'vicinal',
-        CLUSTER_REPLICAS: '1',
-        DIMENSION: '2',
-      })
+    const settingsOf = (name: string): Record<string, string> => ({
+      ...environmentOf(servers, name),
+      CLUSTER_NATS_URL: [
+        servers.urls[0]!.replace('//', `//${name}:node-secret@`),
+        ...servers.monitorUrls,
+      ].join(),
+      CLUSTER_NAME: 'vicinal',
+      CLUSTER_REPLICAS: '1',
+      DIMENSION: '2',
+    })
+    const nodeOf = (name: string): Promise<TestService> => startTestService(settingsOf(name))
     await using a = await nodeOf('node-a')
     await using b = await nodeOf('node-b')
     await until(async () => (await statusOf(a)).nodes.every(({ partitions }) => partitions.owned > 0))
@@ -184,6 +188,28 @@ describe('nodes with accounts and permissions in the log servers', { skip: natsM
     await operator.flush()
     assert.equal(seen.getReceived(), 0)
     await operator.close()
+
+    await using directory = await temporaryDirectory()
+    const settings = { ...settingsOf('node-c'), DATA_DIR: directory.path, HTTP_PORT: '0', GRPC_PORT: '0' }
+    const c = await startService(testConfig(settings), {
+      logger: createLogger({ level: 'silent', pretty: false }),
+    })
+    const url = `http://127.0.0.1:${c.httpAddress!.port}`
+    const reason = /must let it subscribe to vdb\.vicinal\.node-c\.\*/
+    await until(async () => reason.test(await (await fetch(`${url}/readyz`)).text()))
+    const status = await statusOf({ url })
+    assert.match(status.fault!, reason)
+    await c.close()
+    assert.ok(
+      (await statusOf(a)).nodes.every(({ name }) => name !== 'node-c'),
+      'it has become a member',
+    )
+
+    await using log = await openLog(servers, 'vicinal', { urls })
+    await assert.rejects(
+      log.bus.request('vdb.other.node-a.ping', Buffer.alloc(0), 100_000),
+      /Permissions Violation for Publish to "vdb\.other\.node-a\.ping"/,
+    )
   })
 })
 

@@ -37,6 +37,8 @@ export interface ApplierOptions {
   readonly logger: Logger
   /** Called for each record with the seconds from reading it until it was applied. */
   readonly onApply?: ((seconds: number) => void) | undefined
+  /** Called when the log does not have the next position. */
+  readonly onGap?: (() => void) | undefined
   /** The partitions that this node holds; undefined: all. Records about other partitions only are skipped. */
   readonly held?: (() => PartitionSet | undefined) | undefined
   /** Called at an audit record with the digest of its collection: see `PartitionDigest`. */
@@ -88,7 +90,6 @@ export class Applier {
   #recent: RecentChanges | undefined
   /** Why the next record cannot be read, although the log answers. */
   #obstacle: Obstacle | undefined
-  #gaps = 0
 
   constructor(options: ApplierOptions) {
     this.#options = options
@@ -120,11 +121,6 @@ export class Applier {
 
   get failure(): Error | undefined {
     return this.#failure
-  }
-
-  /** How often the log did not have the next position. */
-  get gaps(): number {
-    return this.#gaps
   }
 
   /** Why no record has been read for a while, although the log answers; undefined while records are read. */
@@ -191,7 +187,7 @@ export class Applier {
         }
       } catch (error) {
         if (signal.aborted) return
-        if (error instanceof LogGap) this.#gaps += 1
+        if (error instanceof LogGap) this.#options.onGap?.()
         const end = await this.#endOf(error)
         if (end !== undefined) return this.fail(end)
         if (this.#obstacle === undefined)

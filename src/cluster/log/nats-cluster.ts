@@ -1,5 +1,5 @@
 import { type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
-import { createInbox, type NatsConnection } from '@nats-io/transport-node'
+import { createInbox, type NatsConnection, PermissionViolationError } from '@nats-io/transport-node'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { type MessageBus, NodeAbsent } from '../requests.ts'
@@ -141,29 +141,52 @@ async function checkFounded(jsm: JetStreamManager, options: NatsClusterOptions):
  */
 function busOf(connection: NatsConnection, isAway: () => boolean): MessageBus {
   const inbox = createInbox()
-  const replies = new Map<string, PromiseWithResolvers<Uint8Array>>()
+  /** What waits for a reply, with the subject that it was sent to. */
+  const replies = new Map<string, PromiseWithResolvers<Uint8Array> & { readonly subject: string }>()
+  const fail = (error: DatabaseError, isConcerned: (subject: string) => boolean = () => true): void => {
+    for (const reply of replies.values()) if (isConcerned(reply.subject)) reply.reject(error)
+  }
   let requests = 0
-  connection.subscribe(`${inbox}.*`, {
-    callback: (error, { subject, data, headers }) => {
-      const reply = replies.get(subject)
-      if (error !== null || reply === undefined) return
-      // The server says that nobody listens.
-      if (data.length === 0 && headers?.code === 503)
-        reply.reject(new NodeAbsent('the other node does not listen'))
-      else reply.resolve(data)
-    },
-  })
+  let isListening = false
+  const listen = (): void => {
+    if (isListening) return
+    isListening = true
+    connection.subscribe(`${inbox}.*`, {
+      callback: (error, message) => {
+        if (error !== null) {
+          // The subscription has ended: the next request tries it again.
+          isListening = false
+          return fail(refusal(error))
+        }
+        const { subject, data, headers } = message
+        // The server says that nobody listens.
+        if (data.length === 0 && headers?.code === 503)
+          replies.get(subject)?.reject(new NodeAbsent('no process listens'))
+        else replies.get(subject)?.resolve(data)
+      },
+    })
+  }
+  void (async () => {
+    for await (const status of connection.status()) {
+      if (status.type !== 'error') continue
+      const { error } = status
+      if (error instanceof PermissionViolationError && error.operation === 'publish')
+        fail(refusal(error), (subject) => subject === error.subject)
+    }
+  })()
+  void connection.closed().then(() => fail(new NodeAbsent('the connection to the log servers was closed')))
   return {
     async request(subject, message, timeoutMs) {
       if (isAway() || connection.isClosed()) throw new NodeAbsent('no log server is connected')
       requests += 1
       const to = `${inbox}.${requests}`
-      const reply = Promise.withResolvers<Uint8Array>()
+      const reply = { ...Promise.withResolvers<Uint8Array>(), subject }
       const late = (): void =>
         reply.reject(new DatabaseError('deadline_exceeded', 'the other node did not answer'))
       const timer = setTimeout(late, timeoutMs).unref()
       replies.set(to, reply)
       try {
+        listen()
         connection.publish(subject, message, { reply: to })
         return await reply.promise
       } finally {
@@ -183,6 +206,10 @@ function busOf(connection: NatsConnection, isAway: () => boolean): MessageBus {
       return () => subscription.unsubscribe()
     },
   }
+}
+
+function refusal(cause: Error): DatabaseError {
+  return new DatabaseError('not_ready', `the log servers refuse it: ${cause.message}`, { cause })
 }
 
 /** Longer than a client takes to reconnect to another server. */

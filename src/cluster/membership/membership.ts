@@ -46,6 +46,8 @@ interface MembershipOptions {
   readonly dimension?: number | undefined
   /** Whether this node may be the first one; absent: yes. */
   readonly mayFound?: boolean | undefined
+  /** See `Entry`. */
+  readonly hasPoints?: boolean | undefined
   /** Called when the topology has a new state for this node. */
   readonly onState?: ((state: MemberState | undefined) => void) | undefined
   readonly announceMs?: number
@@ -65,7 +67,7 @@ export class Membership {
   /** @throws Error when the DIMENSION of this node is not that of the cluster */
   static async join(options: MembershipOptions): Promise<Membership> {
     const membership = new Membership(options)
-    const { documents, node, describe, replicas, dimension = null, mayFound } = options
+    const { documents, node, describe, replicas, dimension = null, mayFound, hasPoints } = options
     const { zone, address } = describe()
     const entry = {
       node,
@@ -73,6 +75,7 @@ export class Membership {
       replicas,
       dimension,
       mayFound: mayFound ?? true,
+      hasPoints,
     }
     const topology = await changeTopology(documents, (topology) => withEntered(topology, entry))
     const note = replicasNote(topology, replicas)

@@ -9,7 +9,7 @@ export interface Topology {
   readonly generation: number
   readonly members: Readonly<Record<string, Member>>
   readonly ownership: Ownership
-  /** The DIMENSION of the first node, which all must have: it decides which points are refused. Null: not set. */
+  /** The DIMENSION that all nodes must have: it decides which points are refused. Null: not set. Absent: not known. */
   readonly dimension?: number | null
 }
 

@@ -1,3 +1,4 @@
+import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { PartitionSet, partitionCount } from '../../base/partitions.ts'
 import type { Store } from '../../storage/store.ts'
@@ -8,7 +9,7 @@ import type { ClusterView } from '../membership/cluster-view.ts'
 import { withOwnChanges, withoutCopies } from '../membership/ownership.ts'
 import { ownersIn } from '../membership/ring.ts'
 import { changeTopology, type Ownership, readTopology, type Topology } from '../membership/topology.ts'
-import type { Peers } from '../requests.ts'
+import { callBack, type Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
 
 /** What moving partitions needs from a node. */
@@ -47,7 +48,7 @@ interface Moving {
  * of the topology, one step at a time:
  *
  *   should hold it, does not         ─> copies it from an owner
- *   should hold it, holds it         ─> enters itself as an owner
+ *   should hold it, holds it         ─> enters itself as an owner, once another node has reached it
  *   should not hold it, is an owner  ─> stops being one, once all that should hold it are owners and answer
  *   should not hold it, holds it     ─> drops it, once every node has seen that it is no owner
  *
@@ -158,13 +159,13 @@ export class PartitionMover {
   async #step(node: MovingNode, signal: AbortSignal): Promise<boolean> {
     // While the log is lost, nothing moves: the next log begins with what each node holds.
     if (node.lostLog !== undefined) return false
-    await this.#settle(node, this.#options.view.topology.ownership)
+    await this.#settle(node, this.#options.view.topology.ownership, signal)
     await this.#drop(node, signal)
     return await this.#take(node, signal)
   }
 
   /** Makes the topology match what this node holds. */
-  async #settle(node: MovingNode, before: Ownership): Promise<void> {
+  async #settle(node: MovingNode, before: Ownership, signal: AbortSignal): Promise<void> {
     const { documents, view, self } = this.#options
     const change = (ownership: Ownership): Ownership =>
       withOwnChanges(
@@ -173,7 +174,11 @@ export class PartitionMover {
         (partition) => node.held.has(partition),
         (each) => this.#answers(each),
       )
-    if (change(before) === before) return
+    const after = change(before)
+    if (after === before) return
+    const isEntering = ({ owners }: Ownership): boolean =>
+      owners.some((each, at) => each.includes(self) && !before.owners[at]!.includes(self))
+    if (isEntering(after)) await this.#checkReached(signal)
     const topology = await changeTopology(documents, (each) => withOwnership(each, change))
     view.noteTopology(topology)
     const { owners } = topology.ownership
@@ -182,6 +187,30 @@ export class PartitionMover {
         this.#gone.set(partition, topology.generation)
       }
     }
+  }
+
+  /**
+   * An owner that nobody reaches would leave its partitions without an answer. One call back is enough, of this node
+   * itself where there is no other.
+   */
+  async #checkReached(signal: AbortSignal): Promise<void> {
+    const { self, view, peers } = this.#options
+    const others = [...view.announced.keys()].filter((each) => each !== self && view.canBeAsked(each))
+    let cause: unknown
+    for (const node of others.length === 0 ? [self] : others) {
+      try {
+        await peers.ask(node, 'ping', callBack, { signal })
+        return
+      } catch (error) {
+        signal.throwIfAborted()
+        cause = error
+      }
+    }
+    throw new DatabaseError(
+      'not_ready',
+      'no other node reaches this one, so it enters as an owner of nothing: the log servers must let it subscribe to its subject',
+      { cause },
+    )
   }
 
   async #drop(node: MovingNode, signal: AbortSignal): Promise<void> {
