@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { appendFile, chmod, chown, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { after, before, describe, it } from 'node:test'
 import { DateTime, GeoPoint, type KeyInfo, type VectorClient } from '../src/client/index.ts'
+import { removeKey } from '../src/service/keys-file.ts'
 import { assertEnded, run, temporaryDirectory } from './support/process.ts'
 import { clientOf, fileOfKeys, secretOf, transports } from './support/restricted-keys.ts'
 import { apiKey, startServedBy, type TestService } from './support/service.ts'
 import { until } from './support/until.ts'
 
 /** Keys that admins create, list and revoke through the service. The matrix of rights shows who else may. */
+
+const isWindows = process.platform === 'win32'
 
 const limited: KeyInfo = {
   name: 'acme',
@@ -236,5 +240,38 @@ describe('a file of keys that several processes change', () => {
     const { mode, uid, gid } = await stat(path)
     assert.equal(mode & 0o777, 0o640)
     if (isRoot) assert.deepEqual([uid, gid], [12_345, 12_346])
+  })
+
+  it('leaves the lock of another process when a change fails before it has one', {
+    skip: isWindows,
+  }, async () => {
+    await using directory = await temporaryDirectory()
+    const path = await fileOfKeys(directory.path)
+    const before = await readFile(path, 'utf8')
+    const script = `
+      import { addKey } from ${JSON.stringify(new URL('../src/service/keys-file.ts', import.meta.url).href)}
+      import { openSync } from 'node:fs'
+      try { for (;;) openSync('/dev/null') } catch {}
+      const { code } = await addKey(process.argv[1], { role: 'read', name: 'never' }, 'n'.repeat(20)).catch((error) => error)
+      console.log(code)`
+    await writeFile(`${path}.new`, 'of another process')
+    const args = [
+      '-c',
+      'ulimit -n 60; exec "$@"',
+      'sh',
+      process.execPath,
+      '--input-type=module',
+      '-e',
+      script,
+      path,
+    ]
+    const { stdout, stderr } = spawnSync('sh', args, { encoding: 'utf8' })
+    assert.equal(stdout, 'EMFILE\n', stderr)
+    assert.equal(await readFile(`${path}.new`, 'utf8'), 'of another process')
+    await rm(`${path}.new`)
+    // What it has created itself does not stay.
+    await assert.rejects(removeKey(path, 'nobody'), { reason: 'not_found' })
+    await assert.rejects(stat(`${path}.new`), { code: 'ENOENT' })
+    assert.equal(await readFile(path, 'utf8'), before)
   })
 })

@@ -64,7 +64,8 @@ export function replaceFile(path: string, parts: Iterable<Uint8Array>): void {
  *
  * @param content the bytes, or a function that writes them and returns whether the file shall replace the old one
  * @param temporary the path of the file until it is complete
- * @param flags `wx` if nobody else may be replacing the file: fails with EEXIST while `temporary` exists
+ * @param flags `wx` if nobody else may be replacing the file: fails with EEXIST while `temporary` exists, and leaves
+ *   none of its own when it fails
  * @returns whether the old file was replaced
  */
 export async function replaceFileAsync(
@@ -75,18 +76,24 @@ export async function replaceFileAsync(
 ): Promise<boolean> {
   const file = await open(temporary, flags, 0o600)
   try {
-    // A file that an earlier process has left behind keeps its mode when it is opened.
-    await file.chmod(0o600)
-    if (typeof content !== 'function') await file.writeFile(content)
-    else if (!(await content(file))) {
-      await rm(temporary)
-      return false
+    try {
+      // A file that an earlier process has left behind keeps its mode when it is opened.
+      await file.chmod(0o600)
+      if (typeof content !== 'function') await file.writeFile(content)
+      else if (!(await content(file))) {
+        await rm(temporary)
+        return false
+      }
+      await file.sync()
+    } finally {
+      await file.close()
     }
-    await file.sync()
-  } finally {
-    await file.close()
+    await rename(temporary, path)
+  } catch (error) {
+    // Not later: after the rename, a file of this name is another process's.
+    if (flags === 'wx') await rm(temporary, { force: true })
+    throw error
   }
-  await rename(temporary, path)
   await syncDirectoryAsync(dirname(path))
   return true
 }

@@ -1,5 +1,5 @@
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, type Stats, statSync } from 'node:fs'
-import { type FileHandle, rm } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ApiKey, hashOfKey, type KeyQuotas, type Role, roles } from '../base/api-key.ts'
 import { parseDateTime } from '../base/attributes.ts'
@@ -344,10 +344,7 @@ async function changeLines(
       // Another process may have changed it again.
       return isOurs() ? keys : readKeysFile(path).keys
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') {
-        await rm(temporary, { force: true })
-        throw error
-      }
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
       if (performance.now() > deadlineMs) throw busy(path, temporary)
       await sleep(20)
     }
