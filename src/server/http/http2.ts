@@ -30,7 +30,7 @@ import { plainText } from './errors.ts'
 
 interface Http2Options {
   readonly requestTimeoutMs: number
-  /** How long a connection stays open without a request. */
+  /** How long a connection stays open without a request; how often one with requests is pinged. */
   readonly keepAliveMs: number
 }
 
@@ -47,7 +47,7 @@ export function serveHttp2(socket: Socket, http: Server, options: Http2Options):
   session.setLocalWindowSize(connectionWindow)
   // Node ends the session, and its requests see that they are aborted.
   session.on('error', () => {})
-  const begin = endWhenIdle(session, socket, options.keepAliveMs)
+  const begin = endWhenIdle(session, socket, options)
   session.on('stream', (stream, headers, _flags, rawHeaders) => {
     // It was reset before its turn, perhaps in a flood.
     if (stream.closed || stream.destroyed) return
@@ -105,37 +105,47 @@ function refuseLate(request: Request, response: Response, timeoutMs: number): vo
 
 /**
  * Closes a connection without requests, and destroys one whose client does not read: it does not answer a ping until
- * the next one.
+ * the next one. A client that does not begin has as long as for the first headers over HTTP/1.1.
  *
  * @returns call it for each request; call what that returns when the request has ended
  */
-function endWhenIdle(session: ServerHttp2Session, socket: Socket, keepAliveMs: number): () => () => void {
+function endWhenIdle(
+  session: ServerHttp2Session,
+  socket: Socket,
+  { requestTimeoutMs, keepAliveMs }: Http2Options,
+): () => () => void {
   let running = 0
-  let isUsed = true
   let isAnswering = true
+  const close = (): void => {
+    if (running > 0) return
+    session.close()
+    // Also if what is written waits for a client that does not read.
+    lingerOn(socket)
+  }
   const look = (): void => {
     if (!isAnswering || session.destroyed) {
       socket.destroy()
-      return
-    }
-    isAnswering = false
-    if (running === 0 && !isUsed) session.close()
-    else {
+    } else if (running > 0) {
+      isAnswering = false
       session.ping(() => {
         isAnswering = true
       })
     }
-    isUsed = false
   }
-  const timer = setInterval(look, keepAliveMs).unref()
-  socket.once('close', () => clearInterval(timer))
+  const beginning = setTimeout(() => socket.destroy(), requestTimeoutMs).unref()
+  session.once('remoteSettings', () => clearTimeout(beginning))
+  const idle = setTimeout(close, keepAliveMs).unref()
+  const pings = setInterval(look, keepAliveMs).unref()
+  socket.once('close', () => {
+    for (const timer of [beginning, idle, pings]) clearTimeout(timer)
+  })
   // A closed session waits for the client to close its end: not long.
   socket.once('finish', () => lingerOn(socket))
   return () => {
-    isUsed = true
     running += 1
     return () => {
       running -= 1
+      if (running === 0 && !socket.destroyed) idle.refresh()
     }
   }
 }
@@ -147,7 +157,7 @@ type Without<Class extends abstract new (...parameters: never) => object, Names 
 const BareRequest = Http2ServerRequest as Without<typeof Http2ServerRequest, 'socket' | 'complete'>
 const BareResponse = Http2ServerResponse as Without<
   typeof Http2ServerResponse,
-  'closed' | 'writableFinished' | 'destroy'
+  'closed' | 'writableFinished' | 'writeHead' | 'destroy'
 >
 
 class Request extends BareRequest {
@@ -174,6 +184,8 @@ class Request extends BareRequest {
   }
 }
 
+const bodiless: ReadonlySet<number> = new Set([204, 205, 304])
+
 class Response extends BareResponse {
   #isClosed = false
 
@@ -193,16 +205,18 @@ class Response extends BareResponse {
     return this.stream.writableFinished && !this.stream.aborted
   }
 
-  /** Resets the stream: its client sees that the answer is incomplete. */
+  writeHead(status: number, ...rest: readonly unknown[]): this {
+    const { req } = this
+    Reflect.apply(Http2ServerResponse.prototype.writeHead, this, [status, ...rest])
+    // Without a body, there is no `wantTrailers`.
+    if (req.method === 'HEAD' || bodiless.has(status)) setImmediate(() => stopUpload(req as Request))
+    return this
+  }
+
+  /** Resets the stream: its client sees that the answer is incomplete. Pings find a client that does not read. */
   destroy(): this {
-    const { stream, req } = this
-    const { session } = stream
-    stream.close(constants.NGHTTP2_CANCEL)
-    stream.destroy()
-    setImmediate(() => {
-      // Not even the reset could be sent: the client does not read, and what was written for it waits in memory.
-      if (session?.destroyed === false && session.state.outboundQueueSize! > 0) req.socket.destroy()
-    })
+    this.stream.close(constants.NGHTTP2_CANCEL)
+    this.stream.destroy()
     return this
   }
 }

@@ -92,8 +92,11 @@ function checkHostHeader({ raw }: FastifyRequest): void {
     const name = raw.rawHeaders[at]!
     if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1
   }
-  if (hosts > 1 || host !== authority)
-    throw new DatabaseError('invalid_argument', 'the host header is there more than once')
+  if (hosts > 1) throw new DatabaseError('invalid_argument', 'the host header is there more than once')
+  if (host !== authority) {
+    const [one, other] = [shown(`${host}`), shown(`${authority}`)]
+    throw new DatabaseError('invalid_argument', `the host header is ${one}, but :authority is ${other}`)
+  }
 }
 
 /** The paths directly below `/points`, like `/points/search`. */
@@ -155,9 +158,9 @@ function pattern(path: string): RegExp {
   return new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`)
 }
 
-/** A path for a message: truncated if it is long. */
-function shown(path: string): string {
-  return path.length > 100 ? `${path.slice(0, 100)}…` : path
+/** A path or a host for a message: truncated if it is long. */
+function shown(text: string): string {
+  return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }
 
 /**

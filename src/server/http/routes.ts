@@ -101,16 +101,6 @@ export interface PathParts {
   readonly stored?: string
 }
 
-/** The parameters of a list of the audit, in the query. */
-export interface AuditParts extends PathParts {
-  readonly until?: string
-  readonly key?: string
-  readonly operation?: string
-  readonly allowed?: string
-  readonly limit?: string
-  readonly cursor?: string
-}
-
 /** The prefix of the points' paths for a named collection, as in `/collections/glosses/points/search`. */
 export const collectionPrefix = '/collections/:collection'
 
