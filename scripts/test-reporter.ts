@@ -43,9 +43,11 @@ export default async function* countTests(events: AsyncIterable<TestEvent>): Asy
       const isOwn = error.failureType !== 'subtestsFailed'
       const name = names.slice(1, data.nesting + 1).join(' > ') || data.name
       if (isOwn) counts.failures.push({ name, error: inspect(error.cause ?? error, { depth: 6 }) })
-    } else if (!isSuite) {
-      if (data.skip === undefined || data.skip === false) counts.passed++
-      else counts.skipped++
+    } else {
+      const isSkipped = data.skip !== undefined && data.skip !== false
+      // A suite that is skipped as a whole has no tests of its own to count.
+      if (isSkipped) counts.skipped++
+      else if (!isSuite) counts.passed++
     }
     if (data.nesting === 0) ends.emit('file')
   }

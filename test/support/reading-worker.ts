@@ -12,7 +12,10 @@ export interface ReadingSetup {
   readonly seed: number
   readonly dimension: number
   readonly filter: Filter
-  /** Words: how many requests were begun, how many were acknowledged, whether to stop. */
+  /**
+   * Words: how many requests were begun, how many were acknowledged, whether to stop, how many answers have payloads, how
+   * many were given during a request.
+   */
   readonly progress: SharedArrayBuffer
 }
 
@@ -80,6 +83,8 @@ while (Atomics.load(words, 2) === 0) {
     for (const [at, ids] of found.ids.strings().entries()) {
       const numbers = found.details[at]?.map(({ payload }) => payload!.attributes!.get('n'))
       answers.push({ query: queries[at]!, ids, numbers, acknowledged, begun })
+      if (numbers !== undefined) Atomics.add(words, 3, 1)
+      if (begun > acknowledged) Atomics.add(words, 4, 1)
     }
   await nextTurn()
 }
