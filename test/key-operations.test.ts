@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { appendFile, chmod, chown, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { after, before, describe, it } from 'node:test'
+import { replaceFileAsync } from '../src/base/files.ts'
 import { DateTime, GeoPoint, type KeyInfo, type VectorClient } from '../src/client/index.ts'
 import { removeKey } from '../src/service/keys-file.ts'
 import { assertEnded, run, temporaryDirectory } from './support/process.ts'
@@ -159,14 +160,15 @@ for (const threads of [0, 2]) {
     it('are not changed in a file that cannot be read', async () => {
       const admin = clientOf(service, 'grpc', secretOf('admin'))
       const text = await readFile(path, 'utf8')
-      await writeFile(path, 'nonsense\n')
+      // At once: an empty file, for a moment, would be one without keys.
+      await replaceFileAsync(path, 'nonsense\n')
       for (const call of callsOf(admin)) {
         await assert.rejects(call, {
           reason: 'precondition_failed',
           message: /keys:1 \(API_KEYS_FILE\) is not like/,
         })
       }
-      await writeFile(path, text)
+      await replaceFileAsync(path, text)
       await admin.keys.revoke('acme')
       await admin.close()
     })
