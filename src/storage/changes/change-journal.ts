@@ -50,10 +50,6 @@ export class ChangeJournal {
   #next: JournalEnd | undefined
   /** The oldest place that is kept. */
   #start = 0
-  /** Whether the table has a place that must be removed. */
-  #isRemovalOwed = false
-  /** Whether the commit in progress removes it. */
-  #isRemoving = false
   #file: { readonly descriptor: number; readonly start: number } | undefined
 
   /**
@@ -74,7 +70,6 @@ export class ChangeJournal {
     this.#onEnd = onEnd
     const value = table.getBinary(placeKey)
     this.#end = value && decodePlace(value)
-    this.#isRemovalOwed = value !== undefined && this.#end === undefined
     if (this.#end === undefined) this.#removeFiles()
     else this.#recover(this.#end)
   }
@@ -122,15 +117,16 @@ export class ChangeJournal {
    */
   append(records: (timeMs: number) => Iterable<readonly Uint8Array[]>): void {
     if (this.#end !== undefined) this.#appendTo(this.#end, records)
-    this.#isRemoving = this.#end === undefined && this.#isRemovalOwed
-    if (this.#isRemoving) this.#table.removeSync(placeKey)
+    // It ended just now, at the start, or during a commit that failed.
+    if (this.#end === undefined && this.#table.getBinary(placeKey) !== undefined)
+      this.#table.removeSync(placeKey)
   }
 
   #appendTo(end: JournalEnd, records: (timeMs: number) => Iterable<readonly Uint8Array[]>): void {
     const timeMs = this.#timeMs
     let { at, sum } = end
     try {
-      if (this.#file !== undefined && at - this.#file.start >= this.#bytesMax / filesMax) this.#close()
+      if (this.#file !== undefined && at - this.#file.start >= this.#bytesMax / filesMax) this.close()
       for (const parts of records(timeMs)) {
         for (const bytes of joined(parts)) {
           this.#write(bytes, at)
@@ -169,15 +165,12 @@ export class ChangeJournal {
 
   /** Call when the transaction is durable. */
   accept(): void {
-    if (this.#isRemoving) this.#isRemovalOwed = false
-    this.#isRemoving = false
     this.#end = this.#next ?? this.#end
     this.#next = undefined
   }
 
   /** Call when the transaction has failed: the next records are written over its own. */
   abandon(): void {
-    this.#isRemoving = false
     this.#next = undefined
   }
 
@@ -209,11 +202,10 @@ export class ChangeJournal {
       end = { ...begun, transaction: this.#transactionNumber() + 1 }
       this.#table.putSync(placeKey, encodePlace(end))
     })
-    this.#close()
+    this.close()
     this.#removeFiles()
     this.#end = end
     this.#start = 0
-    this.#isRemovalOwed = false
   }
 
   /** Removes the files that have nothing after a place. */
@@ -225,7 +217,7 @@ export class ChangeJournal {
         const next = files[index + 1] ?? endAt
         if (next > at) break
         rmSync(this.#pathOf(start, id), { force: true })
-        if (this.#file?.start === start) this.#close()
+        if (this.#file?.start === start) this.close()
         this.#start = next
       }
     } catch {
@@ -233,7 +225,7 @@ export class ChangeJournal {
       return
     }
     // The next call can remove it.
-    if (this.#file !== undefined && this.#file.start < at) this.#close()
+    if (this.#file !== undefined && this.#file.start < at) this.close()
   }
 
   /** Ends the journal: nothing is kept until `take` begins another. */
@@ -241,17 +233,12 @@ export class ChangeJournal {
     if (this.#end === undefined) return
     this.#end = undefined
     this.#next = undefined
-    this.#isRemovalOwed = true
-    this.#close()
+    this.close()
     this.#removeFiles()
     this.#onEnd(reason)
   }
 
   close(): void {
-    this.#close()
-  }
-
-  #close(): void {
     const file = this.#file
     this.#file = undefined
     try {

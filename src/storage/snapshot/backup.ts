@@ -380,8 +380,8 @@ export class BackupWriter {
   }
 
   /**
-   * Stores the manifest, unless nothing has changed since the parent, and no time is to be noted. Leaves out aliases of collections that are not in
-   * the backup.
+   * Stores the manifest, unless nothing has changed since the parent, and no time is to be noted. Leaves out aliases of
+   * collections that are not in the backup.
    *
    * @param notesTime whether moments since the parent shall be known to be the same, if changes are kept
    * @returns the newest backup, and whether it is new
