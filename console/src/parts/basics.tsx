@@ -35,6 +35,43 @@ export function Button(props: ButtonProps): JSX.Element {
   )
 }
 
+interface SliderProps {
+  readonly label: string
+  /** What the value means. */
+  readonly text: string
+  /** The values are from 0 to `max`. */
+  readonly max: number
+  readonly step: number
+  readonly value: number
+  readonly hint?: string
+  readonly onInput: (value: number) => void
+}
+
+export function Slider({ label, text, max, step, value, hint, onInput }: SliderProps): JSX.Element {
+  const id = useId()
+  return (
+    <div class="field">
+      <div class="slider-head">
+        <label for={id}>{label}</label>
+        <output for={id} class="number">
+          {text}
+        </output>
+      </div>
+      <input
+        id={id}
+        type="range"
+        min={0}
+        max={max}
+        step={step}
+        value={value}
+        aria-valuetext={text}
+        onInput={({ currentTarget }) => onInput(Number(currentTarget.value))}
+      />
+      {hint !== undefined && <p class="hint">{hint}</p>}
+    </div>
+  )
+}
+
 /** A button that copies a text and confirms it briefly. */
 export function CopyButton({
   text,

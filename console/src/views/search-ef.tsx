@@ -1,6 +1,6 @@
 import type { JSX } from 'preact'
-import { useId } from 'preact/hooks'
 import { formatMs } from '../lib/format.ts'
+import { Slider } from '../parts/basics.tsx'
 import { replaceParams } from '../state/route.ts'
 import type { SearchQuery } from '../state/search-query.ts'
 import type { Try } from '../state/search-run.ts'
@@ -18,33 +18,21 @@ export function EfSlider({
   /** How the server answered the last search; undefined if it has not yet. */
   readonly plan: string | undefined
 }): JSX.Element {
-  const id = useId()
   const ef = query.ef ?? 0
   const place = places.findLastIndex((each) => each <= ef)
   const text = ef === 0 ? 'default' : ef < query.limit ? `${ef}, raised to ${query.limit}` : String(ef)
+  const onInput = (chosen: number): void =>
+    replaceParams({ ef: chosen === 0 ? undefined : String(places[chosen]) })
   return (
-    <div class="field">
-      <div class="slider-head">
-        <label for={id}>ef</label>
-        <output for={id} class="number">
-          {text}
-        </output>
-      </div>
-      <input
-        id={id}
-        type="range"
-        min={0}
-        max={places.length - 1}
-        step={1}
-        value={place}
-        aria-valuetext={text}
-        onInput={(event) => {
-          const chosen = places[Number(event.currentTarget.value)]!
-          replaceParams({ ef: chosen === 0 ? undefined : String(chosen) })
-        }}
-      />
-      <p class="hint">{effectOf(plan)}</p>
-    </div>
+    <Slider
+      label="ef"
+      text={text}
+      max={places.length - 1}
+      step={1}
+      value={place}
+      hint={effectOf(plan)}
+      onInput={onInput}
+    />
   )
 }
 

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useId, useLayoutEffect } from 'preact/hooks'
-import { Button, Field } from '../parts/basics.tsx'
+import { useLayoutEffect } from 'preact/hooks'
+import { Button, Field, Slider } from '../parts/basics.tsx'
 import { embeddingModel } from '../state/collections.ts'
 import { replaceParams } from '../state/route.ts'
 import { type SearchQuery, usualBalance } from '../state/search-query.ts'
@@ -64,28 +64,8 @@ export function WordsQuery(props: { readonly query: SearchQuery; readonly hasVec
 }
 
 export function BalanceSlider({ balance }: { readonly balance: number }): JSX.Element {
-  const id = useId()
   const text = `${Math.round(100 * balance)} % vector, ${Math.round(100 * (1 - balance))} % words`
-  return (
-    <div class="field">
-      <div class="slider-head">
-        <label for={id}>Balance</label>
-        <output for={id} class="number">
-          {text}
-        </output>
-      </div>
-      <input
-        id={id}
-        type="range"
-        min={0}
-        max={1}
-        step={0.05}
-        value={balance}
-        aria-valuetext={text}
-        onInput={({ currentTarget: { value } }) =>
-          replaceParams({ balance: Number(value) === usualBalance ? undefined : value })
-        }
-      />
-    </div>
-  )
+  const onInput = (value: number): void =>
+    replaceParams({ balance: value === usualBalance ? undefined : String(value) })
+  return <Slider label="Balance" text={text} max={1} step={0.05} value={balance} onInput={onInput} />
 }
