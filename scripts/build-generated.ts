@@ -17,7 +17,7 @@ buildIfOutdated(
   'generated',
   [
     ...['proto', 'src/kernels/assembly', 'buf.gen.yaml', 'package-lock.json'],
-    ...['scripts/build-generated.ts', 'scripts/build-kernels.ts'],
+    ...['scripts/build-generated.ts', 'scripts/build-kernels.ts', 'scripts/memory-64.ts'],
   ],
   ['src/kernels/generated', 'src/messages/generated', 'src/server/grpc/generated'],
   () => {

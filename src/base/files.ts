@@ -50,7 +50,11 @@ export function replaceFile(path: string, parts: Iterable<Uint8Array>): void {
   const temporary = `${path}.new`
   const file = openSync(temporary, 'w', 0o600)
   try {
-    for (const part of parts) for (let at = 0; at < part.length; ) at += writeSync(file, part, at)
+    for (const part of parts) {
+      for (let at = 0; at < part.length; ) {
+        at += writeSync(file, part, at, Math.min(writeBytesMax, part.length - at))
+      }
+    }
     fsyncSync(file)
   } finally {
     closeSync(file)
@@ -58,6 +62,9 @@ export function replaceFile(path: string, parts: Iterable<Uint8Array>): void {
   renameSync(temporary, path)
   syncDirectory(dirname(path))
 }
+
+/** Node writes less than 2 GiB at once. */
+const writeBytesMax = 1024 ** 3
 
 /**
  * Like `replaceFile`, without blocking the event loop.

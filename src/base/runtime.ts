@@ -18,7 +18,7 @@ export interface V8Flags {
 const noFlags: V8Flags = { optimizeWasm: [], widenWasm: [], allocateYoung: [] }
 
 const flags24: V8Flags = {
-  optimizeWasm: ['--no-liftoff', '--no-wasm-lazy-compilation'],
+  optimizeWasm: ['--no-liftoff', '--no-wasm-lazy-compilation', '--no-wasm-bounds-checks'],
   widenWasm: ['--experimental-wasm-revectorize'],
   allocateYoung: ['--no-allocation-site-pretenuring'],
 }

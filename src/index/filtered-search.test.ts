@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { checkedKernels } from '../../test/support/checked-kernels.ts'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import { ROWS_KIND } from '../kernels/memory-format.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
-import { loadKernels } from '../kernels/wasm-module.ts'
 import { GraphAccess } from './graph.ts'
 import { startReachScan, unreachableSlots } from './graph-check.ts'
 import type { Hit } from './hits.ts'
@@ -19,7 +19,7 @@ import type { SlotFilter } from './slot-filter.ts'
 import { VectorIndex } from './vector-index.ts'
 
 const seed = 20_261_122
-const kernels = loadKernels()
+const kernels = checkedKernels
 const dimension = 40
 const count = 6000
 /** Not a multiple of 32: bits of the second segment begin within a word. */

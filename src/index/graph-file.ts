@@ -96,7 +96,7 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
     entry: state.entry ?? null,
     reaches: [...state.reaches],
     meta,
-    columns: columns.map(({ name, bytes }) => ({ name, bytes: bytes.length, crc: crc32(bytes) })),
+    columns: columns.map(({ name, bytes }) => ({ name, bytes: bytes.length, crc: checksumOf(bytes) })),
   }
   replaceFile(path, [encodeHead(magic, header), ...columns.map(({ bytes }) => bytes)])
 }
@@ -167,6 +167,13 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   if (!isMeasuredAlike) return { ...header.meta, plans: [] }
   state.reaches.set(header.reaches)
   return header.meta
+}
+
+/** Returns the checksum of bytes of any length; zlib takes less than 4 GiB at once. */
+function checksumOf(bytes: Uint8Array): number {
+  let crc = 0
+  for (let at = 0; at < bytes.length; at += chunkBytes) crc = crc32(bytes.subarray(at, at + chunkBytes), crc)
+  return crc
 }
 
 /** Returns the `m` of a graph file. */

@@ -51,7 +51,9 @@ export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: numbe
   }
   const offsets: Readonly<Record<FixedWord, number>> = words
   const view = new DataView(memory.buffer, columns.header)
-  for (const [word, value] of Object.entries(values)) view.setUint32(offsets[word as FixedWord], value, true)
+  for (const [word, value] of Object.entries(values)) {
+    view.setBigUint64(offsets[word as FixedWord], BigInt(value), true)
+  }
   view.setBigInt64(words.ENTRY, -1n, true)
 }
 

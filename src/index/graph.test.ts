@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { checkedKernels } from '../../test/support/checked-kernels.ts'
 import { clusteredVectors, normal } from '../../test/support/clusters.ts'
 import { graphHash } from '../../test/support/graph-hash.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
-import { kernelVariants, loadKernels } from '../kernels/wasm-module.ts'
+import { kernelVariants } from '../kernels/wasm-module.ts'
 import { GraphAccess } from './graph.ts'
 import { graphFaults, startReachScan, unreachableSlots } from './graph-check.ts'
 import { GraphState, noLink, slotStates } from './graph-state.ts'
@@ -18,6 +19,7 @@ describe(`a graph built by one thread, seed ${seed}`, () => {
     for (const dimension of [24, 100, 512]) {
       it(`is the same in every build of the kernels, codes of ${bits} bits, ${dimension} dimensions`, () => {
         const first = graphHash({ variant: 'relaxed', isWide: false }, dimension, bits, seed)
+        assert.equal(graphHash('checked', dimension, bits, seed), first, 'with checks of addresses')
         for (const variant of kernelVariants) {
           for (const isWide of [true, false]) {
             const hash = graphHash({ variant, isWide }, dimension, bits, seed)
@@ -33,7 +35,7 @@ describe(`a graph built by one thread, seed ${seed}`, () => {
 
 /** Builds a graph of these vectors, slot by slot. Returns it with a second thread's access to it. */
 function graphOf(vectors: readonly Float32Array[], m = 16): { index: VectorIndex; thread: GraphAccess } {
-  const kernels = loadKernels()
+  const kernels = checkedKernels
   const index = new VectorIndex({
     dimension: vectors[0]!.length,
     kernels,
@@ -303,7 +305,7 @@ it(`one pass reconnects all points that removals have cut off, seed ${seed}`, ()
   const vectors = Array.from({ length: 4000 }, () =>
     Float32Array.from({ length: 64 }, (_, index) => (2 * random() - 1) * (index === 0 ? 1e6 : 1)),
   )
-  const kernels = loadKernels()
+  const kernels = checkedKernels
   const { index } = graphOf(vectors)
   const segment = index.segments[0]!
   const state = new GraphState(segment, 0)

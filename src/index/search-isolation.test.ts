@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
+import { checkedKernels } from '../../test/support/checked-kernels.ts'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
-import { instantiateKernels, loadKernels } from '../kernels/wasm-module.ts'
+import { instantiateKernels } from '../kernels/wasm-module.ts'
 import { GraphAccess } from './graph.ts'
 import { GraphState } from './graph-state.ts'
 import { distanceKindOf } from './routes.ts'
@@ -20,7 +21,7 @@ const dimension = 64
 const linked = 1900
 
 const random = seededRandom(seed)
-const kernels = loadKernels()
+const kernels = checkedKernels
 const vectors = clusteredVectors(random, 1830, dimension)
 const queries = vectors.splice(1800)
 // Forty copies each of five vectors. The last hundred slots wait to be linked.

@@ -6,9 +6,10 @@ import {
   FILTERED_POOL_MAX,
   GRAPH_SCRATCH_BYTES,
 } from '../kernels/memory-format.ts'
+import { kernelPagesMax } from '../kernels/wasm-module.ts'
 
 /**
- * One segment: a shared WebAssembly memory of at most 4 GiB that holds a run of slots.
+ * One segment: a shared WebAssembly memory of at most 16 GiB that holds a run of slots.
  *
  *   0        64        320                                                            memory.buffer end
  *   ├────────┼─────────┼────────────┬────────────┬──────────────┬──────────────┬───────────────────┤
@@ -144,7 +145,7 @@ export const graphsPerSegment = 2
 export const blockBytes: number = 256 * 1024
 
 export const pageBytes = 65_536
-const segmentBytesMax = 65_536 * pageBytes
+const segmentBytesMax = kernelPagesMax * pageBytes
 const rowAlignment = 64
 const headersAt = 64
 
@@ -180,7 +181,7 @@ interface SegmentOptions {
 }
 
 /**
- * Computes the layout with as many slots as fit in 4 GiB.
+ * Computes the layout with as many slots as fit.
  *
  * @throws DatabaseError `memory_full` if the scratch of the threads alone fills a segment
  */

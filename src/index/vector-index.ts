@@ -1,5 +1,10 @@
 import { assert, DatabaseError } from '../base/errors.ts'
-import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
+import {
+  growKernelMemory,
+  instantiateKernels,
+  type KernelModule,
+  newKernelMemory,
+} from '../kernels/wasm-module.ts'
 import { GraphState, LinkQueue, writeGraphHeader } from './graph-state.ts'
 import { adviseHugePages, isLarge } from './huge-pages.ts'
 import type { SearchedIndex } from './index-view.ts'
@@ -301,7 +306,7 @@ class Segment {
     if (needed <= this.#pages) return
     const pages = Math.min(Math.max(needed, this.#pages + growthPages), pagesFor(layout, layout.capacity))
     try {
-      memory.grow(pages - this.#pages)
+      growKernelMemory(memory, pages - this.#pages)
     } catch (error) {
       throw outOfMemory(error)
     }
@@ -319,7 +324,7 @@ class Segment {
 
 function allocate(pages: number): WebAssembly.Memory {
   try {
-    return new WebAssembly.Memory({ initial: pages, maximum: 65_536, shared: true })
+    return newKernelMemory(pages)
   } catch (error) {
     throw outOfMemory(error)
   }

@@ -5,18 +5,18 @@ import * as words from './graph-header.ts'
 
 const { HEADER_BYTES, ...offsets } = words
 
-/** The bytes of those that do not have 32 bits. */
+/** The bytes of those that do not have 64 bits. */
 const bytesOf = new Map([
-  ['ENTRY', 8],
-  ['RING_HEAD', 8],
-  ['RING_TAIL', 8],
+  ['UPPER_NEXT', 4],
+  ['PAUSE', 4],
+  ['SLOTS', 4],
   ['REACHES', HEADER_BYTES - words.REACHES],
 ])
 
 describe("the words of a graph's header", () => {
   it('are aligned and do not overlap', () => {
     const sorted = Object.entries(offsets)
-      .map(([name, at]) => ({ name, at, bytes: bytesOf.get(name) ?? 4 }))
+      .map(([name, at]) => ({ name, at, bytes: bytesOf.get(name) ?? 8 }))
       .sort((a, b) => a.at - b.at)
     for (const [index, { name, at, bytes }] of sorted.entries()) {
       assert.equal(at % Math.min(bytes, 8), 0, `${name} is aligned`)

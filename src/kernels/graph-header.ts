@@ -1,5 +1,5 @@
 /**
- * The header of a graph: byte offsets of its words, which have 32 bits unless stated otherwise.
+ * The header of a graph: byte offsets of its words, which have 64 bits unless stated otherwise.
  *
  * The kernels and src/index/graph-state.ts both import this file, so that the offsets are defined only once. It
  * therefore has only what AssemblyScript and TypeScript both understand: integer constants without types.
@@ -7,54 +7,49 @@
 
 // Sizes and byte addresses: written once, before any thread attaches.
 export const CODE_WIDTH = 0
-export const ROW_LENGTH = 4
-export const M = 8
-export const M0 = 12
-export const EF_CONSTRUCTION = 16
-export const CODES = 20
-export const CODE_STRIDE = 24
-export const LINKS = 28
-export const UPPERS = 32
-export const UPPER_BLOCKS = 36
-export const LOCKS = 40
-export const LIVE = 44
-export const STATES = 48
+export const ROW_LENGTH = 8
+export const M = 16
+export const M0 = 24
+export const EF_CONSTRUCTION = 32
+export const CODES = 40
+export const CODE_STRIDE = 48
+/** Bits of a stored code: 7, one code in a byte (codes.ts), or 4, two codes in a byte (nibbles.ts). */
+export const CODE_BITS = 56
+export const LINKS = 64
+export const UPPERS = 72
+export const UPPER_BLOCKS = 80
+/** The end of the upper lists. */
+export const UPPER_LIMIT = 88
+export const LOCKS = 96
+export const LIVE = 104
+export const STATES = 112
 /** 0 if the rows stay on disk. */
-export const ROWS = 52
-export const SEQUENCES = 56
-export const NORMS = 60
+export const ROWS = 120
+export const SEQUENCES = 128
+export const NORMS = 136
+/** 0 if the rows stay on disk. */
+export const HASHES = 144
+export const LEVELS = 152
+export const RING = 160
+export const RING_LENGTH = 168
 
 // Words that change. They are accessed atomically.
-/** The first unused upper list. */
-export const UPPER_NEXT = 64
-/** Written once: the end of the upper lists. */
-export const UPPER_LIMIT = 68
-/** i64: level << 32 | slot of the entry point; -1 while the graph is empty. */
-export const ENTRY = 72
-/** Always 0. Threads that wait for a lock sleep on this word for a moment. */
-export const PAUSE = 80
-
-// Written once.
-export const LEVELS = 84
-export const RING = 88
-export const RING_LENGTH = 92
+/** u32: the first unused upper list. */
+export const UPPER_NEXT = 192
+/** level << 32 | slot of the entry point; -1 while the graph is empty. */
+export const ENTRY = 200
+/** u32, always 0. Threads that wait for a lock sleep on this word for a moment. */
+export const PAUSE = 208
 
 // Words that the main thread changes atomically.
-/** i64 each: how many slots have ever left (head) and entered (tail) the ring of slots that wait to be linked. */
-export const RING_HEAD = 96
-export const RING_TAIL = 104
-/** One more than the highest slot of the segment that was ever filled. */
-export const SLOTS = 112
+/** How many slots have ever left (head) and entered (tail) the ring of slots that wait to be linked. */
+export const RING_HEAD = 216
+export const RING_TAIL = 224
+/** u32: one more than the highest slot of the segment that was ever filled. */
+export const SLOTS = 232
 
-// Written once.
-/** Bits of a stored code: 7, one code in a byte (codes.ts), or 4, two codes in a byte (nibbles.ts). */
-export const CODE_BITS = 116
+/** f32 for each distance kind and each breadth of `src/index/routes.ts`; 0: not measured. The kernels do not read it. */
+export const REACHES = 256
 
-/** 0 if the rows stay on disk. */
-export const HASHES = 120
-
-/** f32 for each distance kind and each width of `src/index/walk-reach.ts`; 0: not measured. The kernels do not read it. */
-export const REACHES = 128
-
-/** Size of a header: four cache lines. */
-export const HEADER_BYTES = 256
+/** Size of a header: six cache lines. */
+export const HEADER_BYTES = 384

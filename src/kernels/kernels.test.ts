@@ -5,7 +5,7 @@ import { distanceMetrics } from '../base/point.ts'
 import { HASHES, HEADER_BYTES, ROW_LENGTH } from './graph-header.ts'
 import { scalarCodes, scalarDistance, scalarNibbles, scalarSquaredNorm } from './scalar.ts'
 import { nibblesOf } from './self-test.ts'
-import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
+import { instantiateKernels, kernelVariants, loadKernels, newKernelMemory } from './wasm-module.ts'
 
 const seed = 20_261_121
 const dimensions = [
@@ -32,7 +32,7 @@ const clippings = Array.from({ length: 13 }, (_, index) => 1.125 ** index)
 const builds = kernelVariants.flatMap((variant) => [true, false].map((isWide) => ({ variant, isWide })))
 for (const { variant, isWide } of builds) {
   const kernels = loadKernels(variant, isWide)
-  const memory = new WebAssembly.Memory({ initial: 16, maximum: 65_536, shared: true })
+  const memory = newKernelMemory(16)
   const wasm = instantiateKernels(kernels, memory)
   const at = { a: 64, b: 64 + 65_536 * 4 }
 
@@ -194,7 +194,7 @@ for (const { variant, isWide } of builds) {
     it('hash a row as the reference implementation of XXH64 does', () => {
       const [header, hashes] = [at.b, at.b + HEADER_BYTES]
       const words = new DataView(memory.buffer, header, HEADER_BYTES)
-      words.setUint32(HASHES, hashes, true)
+      words.setBigUint64(HASHES, BigInt(hashes), true)
       // Computed by the Python package xxhash.
       const expected = {
         16: 0x2657d2971e010219n,
@@ -207,7 +207,7 @@ for (const { variant, isWide } of builds) {
           at.a,
           Float32Array.from({ length: Number(length) }, (_, index) => index - 7.5),
         )
-        words.setUint32(ROW_LENGTH, n, true)
+        words.setBigUint64(ROW_LENGTH, BigInt(n), true)
         wasm.attachColumns(header)
         wasm.hashRow(at.a, slot)
         assert.equal(new BigUint64Array(memory.buffer, hashes, 4)[slot], hash, `${length} components`)

@@ -3,7 +3,13 @@ import { once } from 'node:events'
 import { it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { v8Flags } from '../base/runtime.ts'
-import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
+import {
+  growKernelMemory,
+  instantiateKernels,
+  kernelVariants,
+  loadKernels,
+  newKernelMemory,
+} from './wasm-module.ts'
 
 it('a thread sees the full length of a memory that grows while the memory is posted to it', async () => {
   const thread = new Worker(new URL('../../test/support/memory-thread.ts', import.meta.url), {
@@ -13,11 +19,11 @@ it('a thread sees the full length of a memory that grows while the memory is pos
     await once(thread, 'message')
     // Without `memory.grow(0)` in `instantiateKernels`, the thread sees a short memory in one of thirty turns.
     for (let turn = 0; turn < 300; turn += 1) {
-      const memory = new WebAssembly.Memory({ initial: 2, maximum: 200, shared: true })
+      const memory = newKernelMemory(2)
       thread.postMessage({ memory })
       const endMs = performance.now() + (turn % 30) * 0.005
       while (performance.now() < endMs);
-      memory.grow(100)
+      growKernelMemory(memory, 100)
       thread.postMessage('length')
       const [length] = await once(thread, 'message')
       assert.equal(length, memory.buffer.byteLength, `turn ${turn}`)
@@ -29,7 +35,7 @@ it('a thread sees the full length of a memory that grows while the memory is pos
 
 it('kernels have no data segments, which would overwrite the memory', (test) => {
   for (const variant of kernelVariants) {
-    const memory = new WebAssembly.Memory({ initial: 16, maximum: 65536, shared: true })
+    const memory = newKernelMemory(16)
     try {
       instantiateKernels(loadKernels(variant), memory)
     } catch (error) {

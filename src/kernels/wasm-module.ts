@@ -74,15 +74,47 @@ function compile(bytes: Buffer, isWide: boolean, { optimizeWasm, widenWasm }: V8
 }
 
 function faultOf(kernels: KernelModule): string | undefined {
-  const memory = new WebAssembly.Memory({ initial: selfTestPages, maximum: 65_536, shared: true })
+  const memory = newKernelMemory(selfTestPages)
   return selfTest(instantiateKernels(kernels, memory), memory)
 }
 
-/** Instantiates the kernels over `memory`, which must be shared and at most 65,536 pages. */
+/** The most pages of 64 KiB of a memory: 16 GiB, all that V8 allows. */
+export const kernelPagesMax = 262_144
+
+/** What a memory with 64-bit addresses takes. TypeScript does not know such memories yet. */
+interface Memory64Descriptor {
+  readonly address: 'i64'
+  readonly initial: bigint
+  readonly maximum: bigint
+  readonly shared: true
+}
+
+/**
+ * Creates a memory for the kernels, shared between threads. Only address space is reserved for the pages that it can
+ * grow by.
+ *
+ * @throws RangeError if the system has no more memory
+ */
+export function newKernelMemory(pages: number): WebAssembly.Memory {
+  const descriptor: Memory64Descriptor = {
+    address: 'i64',
+    initial: BigInt(pages),
+    maximum: BigInt(kernelPagesMax),
+    shared: true,
+  }
+  return new WebAssembly.Memory(descriptor as unknown as WebAssembly.MemoryDescriptor)
+}
+
+/** Grows a memory of the kernels. @throws RangeError if the system has no more memory */
+export function growKernelMemory(memory: WebAssembly.Memory, pages: number): void {
+  memory.grow(BigInt(pages) as unknown as number)
+}
+
+/** Instantiates the kernels over a memory of `newKernelMemory`. */
 export function instantiateKernels({ module }: KernelModule, memory: WebAssembly.Memory): KernelExports {
   // V8 reads the length of a memory from another thread before it subscribes to its growth. If the memory grows in
   // between, this thread would not know, and reading the new part would trap. Growing by zero pages updates the length.
-  memory.grow(0)
+  growKernelMemory(memory, 0)
   const abort = (): never => {
     throw new Error('a kernel called abort')
   }

@@ -4,17 +4,18 @@ import { GraphState } from '../../src/index/graph-state.ts'
 import type { CodeBits } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import { type KernelVariant, loadKernels } from '../../src/kernels/wasm-module.ts'
+import { checkedKernels } from './checked-kernels.ts'
 import { clusteredVectors } from './clusters.ts'
 import { seededRandom } from './random.ts'
 
 /** Builds a graph in one thread from seeded vectors. Returns a hash of all its links and of search results. */
 export function graphHash(
-  build: { readonly variant: KernelVariant; readonly isWide: boolean },
+  build: { readonly variant: KernelVariant; readonly isWide: boolean } | 'checked',
   dimension: number,
   codeBits: CodeBits,
   seed: number,
 ): string {
-  const kernels = loadKernels(build.variant, build.isWide)
+  const kernels = build === 'checked' ? checkedKernels : loadKernels(build.variant, build.isWide)
   const index = new VectorIndex({
     dimension,
     kernels,

@@ -14,7 +14,7 @@ import {
   visit,
   visited,
 } from './graph-memory'
-import { areCopies, CACHE_LINE, score1, score4, prefetchCodes } from './distance-kinds'
+import { areCopies, CACHE_LINE, prefetch, prefetchCodes, score1, score4 } from './distance-kinds'
 import { comparedMax, filter, isWanted } from './slot-filter'
 
 /**
@@ -190,7 +190,7 @@ function makeRoom(at: usize, end: usize): void {
 }
 
 /**
- * Prefetches two cache lines of each list that will likely be expanded next; see `prefetchCodes` in distance-kinds.ts.
+ * Prefetches two cache lines of each list that will likely be expanded next; see `prefetch` in distance-kinds.ts.
  */
 // @ts-ignore: decorator
 @inline
@@ -198,8 +198,8 @@ function prefetchLists(next: i32, level: i32): void {
   const end = min(next + ABREAST, poolCount)
   for (; next < end; next++) {
     const list = listOf(slotOf(load<u64>(pool + (<usize>next << 3))), level)
-    load<u32>(list)
-    load<u32>(list, CACHE_LINE)
+    prefetch(list)
+    prefetch(list, CACHE_LINE)
   }
 }
 

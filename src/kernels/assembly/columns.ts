@@ -29,14 +29,14 @@ export let codeBits: i32 = 0
 
 /** Binds this instance to the columns of a segment. The header of any of its graphs has their addresses. */
 export function attachColumns(header: usize): void {
-  live = load<u32>(header, words.LIVE)
-  sequences = load<u32>(header, words.SEQUENCES)
-  norms = load<u32>(header, words.NORMS)
-  hashes = load<u32>(header, words.HASHES)
-  rows = load<u32>(header, words.ROWS)
+  live = load<usize>(header, words.LIVE)
+  sequences = load<usize>(header, words.SEQUENCES)
+  norms = load<usize>(header, words.NORMS)
+  hashes = load<usize>(header, words.HASHES)
+  rows = load<usize>(header, words.ROWS)
   rowLength = load<i32>(header, words.ROW_LENGTH)
-  codes = load<u32>(header, words.CODES)
-  codeStride = load<u32>(header, words.CODE_STRIDE)
+  codes = load<usize>(header, words.CODES)
+  codeStride = load<usize>(header, words.CODE_STRIDE)
   width = load<i32>(header, words.CODE_WIDTH)
   codeBits = load<i32>(header, words.CODE_BITS)
 }

@@ -169,10 +169,18 @@ const PREFETCH_BYTES_MAX: usize = 320
 export const CACHE_LINE: usize = 64
 
 /**
- * Prefetches the codes of slots. WebAssembly has no prefetch instruction. But a load whose value is not used does not
- * delay the next loads, so the codes of a whole list are fetched concurrently. The fewer instructions there are between
- * two loads, the more loads the processor starts ahead.
+ * Fetches a cache line ahead of its use. WebAssembly has no prefetch instruction. But a load whose value is not used
+ * does not delay the next loads, so many are in progress at once. The fewer instructions there are between two loads,
+ * the more of them the processor starts. The load is atomic because V8 would drop another one; atomic loads of more than
+ * a byte would first check their alignment.
  */
+// @ts-ignore: decorator
+@inline
+export function prefetch(address: usize, offset: usize = 0): void {
+  atomic.load<u8>(address + offset)
+}
+
+/** Prefetches the codes of slots; see `prefetch`. */
 // @ts-ignore: decorator
 @inline
 export function prefetchCodes(slots: usize, count: i32): void {
@@ -181,17 +189,17 @@ export function prefetchCodes(slots: usize, count: i32): void {
   if (bytes > 4 * CACHE_LINE) {
     for (let i = 0; i < count; i++) {
       const code = codeOf(load<u32>(slots + (<usize>i << 2)))
-      load<u32>(code)
-      load<u32>(code, CACHE_LINE)
-      load<u32>(code, 2 * CACHE_LINE)
-      load<u32>(code, 3 * CACHE_LINE)
-      load<u32>(code, 4 * CACHE_LINE)
+      prefetch(code)
+      prefetch(code, CACHE_LINE)
+      prefetch(code, 2 * CACHE_LINE)
+      prefetch(code, 3 * CACHE_LINE)
+      prefetch(code, 4 * CACHE_LINE)
     }
     return
   }
   for (let i = 0; i < count; i++) {
     const code = codeOf(load<u32>(slots + (<usize>i << 2)))
-    for (let at: usize = 0; at < bytes; at += CACHE_LINE) load<u32>(code + at)
+    for (let at: usize = 0; at < bytes; at += CACHE_LINE) prefetch(code + at)
   }
 }
 
