@@ -1,77 +1,22 @@
 import assert from 'node:assert/strict'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { clusteredVectors } from '../../test/support/clusters.ts'
-import { IndexFixture, leastRecall } from '../../test/support/index-fixture.ts'
+import { IndexFixture, leastRecall, newIndexDirectory } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { type RecallSet, recallSets } from '../../test/support/recall-sets.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 
 const seed = 20260101
 
-const directories: string[] = []
-after(() => {
-  for (const directory of directories) rmSync(directory, { recursive: true, force: true })
-})
-
-function temporaryDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'vicinal-indexer-'))
-  directories.push(directory)
-  return directory
-}
-
-/**
- * Returns the number of points to build from. Wide vectors are fewer, because generating them takes most of the time.
- */
-function pointsOf(name: string): number {
-  return { 'clusters-768': 1000, 'clusters-1536': 700 }[name] ?? 1700
-}
-
 describe(`the graph, seed ${seed}`, () => {
-  for (const [name, make] of Object.entries(recallSets)) {
-    it(`reaches the required recall for each metric after a build, changes and a restart: ${name}`, async () => {
-      const random = seededRandom(seed)
-      const set = make({ seed, points: pointsOf(name), queries: 80, wordnet: undefined })
-      const directory = temporaryDirectory()
-      const late = set.points.slice(-200)
-      let points: ReadonlyMap<number, readonly [Float32Array, number]>
-      {
-        await using fixture = new IndexFixture(late[0]!.length, { directory })
-        for (const vector of set.points.slice(0, -200)) fixture.insert(vector)
-        await fixture.settled()
-        assert.deepEqual(fixture.faults(), [], 'built')
-        await assertRecall(fixture, set, 'built')
-        // With so few glosses of such lengths, a search may need as many comparisons as a scan; it then scans.
-        const isGraphEnough = name !== 'wordnet-lengths'
-        for (const metric of isGraphEnough ? (['Euclidean', 'Cosine'] as const) : []) {
-          const how = `${metric} uses a graph: ${fixture.log.join('')}`
-          assert.ok(fixture.indexer.route(metric) !== undefined, how)
-        }
-
-        for (const slot of [...fixture.points.keys()]) if (random() < 0.1) fixture.remove(slot)
-        for (const vector of late) fixture.insert(vector)
-        await fixture.settled()
-        await fixture.indexer.repaired()
-        await assertRecall(fixture, set, 'changed')
-        assert.deepEqual(fixture.faults(), [])
-        points = fixture.kept
-      }
-      await using fixture = await IndexFixture.restarted(directory, points)
-      assert.equal(fixture.indexer.unindexed, 0)
-      await assertRecall(fixture, set, 'restarted')
-    })
-  }
-
   for (const dimension of [12, 128]) {
     it(`reaches the same recall with its rows on disk, ${dimension} dimensions`, async () => {
       const random = seededRandom(seed)
       const vectors = clusteredVectors(random, 4100, dimension)
       const queries = vectors.splice(4000)
       await using fixture = new IndexFixture(dimension, {
-        onDisk: join(temporaryDirectory(), 'rows'),
+        onDisk: join(newIndexDirectory(), 'rows'),
         segmentSlots: 3000,
       })
       for (const vector of vectors) fixture.insert(vector)
@@ -399,170 +344,3 @@ describe(`many threads, seed ${seed}`, () => {
     assert.ok((await fixture.recall(queries, 'Euclidean')) >= leastRecall(queries))
   })
 })
-
-describe(`a graph on disk, seed ${seed}`, () => {
-  interface Stopped {
-    readonly directory: string
-    readonly points: Map<number, readonly [Float32Array, number]>
-  }
-
-  /** Indexes that were built and closed, by their number of points. */
-  const built = new Map<number, Promise<Stopped>>()
-
-  /** A copy of what a built index leaves for the next start. */
-  async function stopped(count = 3000): Promise<Stopped> {
-    const stopping = built.get(count) ?? build(count)
-    built.set(count, stopping)
-    const { directory, points } = await stopping
-    const copy = temporaryDirectory()
-    cpSync(directory, copy, { recursive: true })
-    return { directory: copy, points: new Map(points) }
-  }
-
-  async function build(count: number): Promise<Stopped> {
-    const directory = temporaryDirectory()
-    const fixture = new IndexFixture(64, { directory })
-    for (const vector of clusteredVectors(seededRandom(seed), count, 64)) fixture.insert(vector)
-    await fixture.settled()
-    await fixture.close()
-    return { directory, points: fixture.kept }
-  }
-
-  const graphFile = (directory: string): string => join(directory, readdirSync(directory)[0]!)
-
-  it('is read, not built, and serves immediately', async () => {
-    const { directory, points } = await stopped()
-    await using fixture = await IndexFixture.restarted(directory, points)
-    assert.equal(fixture.indexer.unindexed, 0)
-    assert.ok(fixture.indexer.route('Euclidean') !== undefined)
-    assert.ok(!fixture.indexer.isSettling, 'nothing is measured again')
-    assert.deepEqual(fixture.faults(), [])
-    const queries = [...fixture.points.values()].slice(0, 100)
-    for (const metric of ['Euclidean', 'Manhattan', 'Cosine'] as const) {
-      assert.ok((await fixture.recall(queries, metric)) >= leastRecall(queries))
-    }
-  })
-
-  it('that was written while the service ran keeps the measurements', async () => {
-    const directory = temporaryDirectory()
-    await using fixture = new IndexFixture(64, { directory, quietMs: 4 })
-    for (const vector of clusteredVectors(seededRandom(seed), 3000, 64)) fixture.insert(vector)
-    while (!readdirSync(directory).some((name) => name.endsWith('.bin'))) await sleep(2)
-    // As after a kill: no shutdown writes the graph again.
-    const left = temporaryDirectory()
-    cpSync(directory, left, { recursive: true })
-    await using again = await IndexFixture.restarted(left, fixture.kept)
-    for (const metric of distanceMetrics) {
-      assert.ok(again.indexer.plans[metric].recall !== undefined, metric)
-      assert.deepEqual(again.indexer.plans[metric], fixture.indexer.plans[metric], metric)
-    }
-  })
-
-  it('serves Cosine by its own graph again, even if a repair is needed first', async () => {
-    const { points: vectors } = recallSets['wordnet-lengths']!({
-      seed,
-      points: 2000,
-      queries: 1,
-      wordnet: undefined,
-    })
-    const directory = temporaryDirectory()
-    const fixture = new IndexFixture(vectors[0]!.length, { directory })
-    for (const vector of vectors) fixture.insert(vector)
-    await fixture.settled()
-    assert.equal(fixture.indexer.route('Cosine')?.graph, 1)
-    const points = fixture.kept
-    await fixture.close()
-    for (let slot = 0; slot < 100; slot += 1) points.delete(slot)
-    await using again = await IndexFixture.restarted(directory, points)
-    await again.settled()
-    assert.equal(again.indexer.route('Cosine')?.graph, 1)
-  })
-
-  it('catches up with changes since it was written', async () => {
-    const { directory, points } = await stopped()
-    const fresh = clusteredVectors(seededRandom(seed + 1), 500, 64)
-    for (let slot = 0; slot < 900; slot += 3) points.delete(slot)
-    for (let slot = 0; slot < 450; slot += 3) points.set(slot, [fresh.pop()!, 4000 + slot])
-    for (let slot = 3000; slot < 3200; slot += 1) points.set(slot, [fresh.pop()!, 5000 + slot])
-    await using fixture = await IndexFixture.restarted(directory, points)
-    assert.ok(fixture.indexer.unindexed <= 350, `${fixture.indexer.unindexed} points are linked again`)
-    for (const slot of [0, 3, 3000, 3100]) {
-      const [found] = await fixture.search([points.get(slot)![0]], 'Euclidean')
-      assert.equal(found![0]!.slot, slot)
-    }
-    await fixture.settled()
-    await fixture.indexer.repaired()
-    assert.deepEqual(fixture.faults(), [])
-    const queries = [...fixture.points.values()].slice(0, 200)
-    assert.ok((await fixture.recall(queries, 'Euclidean')) >= leastRecall(queries))
-  })
-
-  it('most of whose points were removed is rebuilt, and searches are exact until then', async () => {
-    const { directory, points } = await stopped()
-    const left = new Map([...points].filter((_, at) => at % 3 === 0))
-    await using fixture = await IndexFixture.restarted(directory, left)
-    assert.equal(fixture.indexer.unindexed, left.size)
-    const queries = [...left.values()].slice(0, 100).map(([vector]) => vector)
-    // Searches run in this turn, because the graph may be ready as soon as the first one has ended.
-    const recalls = await Promise.all(distanceMetrics.map((metric) => fixture.recall(queries, metric)))
-    assert.deepEqual(
-      recalls,
-      distanceMetrics.map(() => 1),
-    )
-    await fixture.settled()
-    await fixture.indexer.repaired()
-    assert.deepEqual(fixture.faults(), [])
-    for (const metric of distanceMetrics)
-      assert.ok((await fixture.recall(queries, metric)) >= leastRecall(queries), metric)
-  })
-
-  it('that was being built when the service stopped is continued', async () => {
-    const { directory, points } = await stopped()
-    rmSync(graphFile(directory))
-    const interrupted = await IndexFixture.restarted(directory, points)
-    while (interrupted.indexer.unindexed > 2000) await sleep(2)
-    await interrupted.close()
-    await using fixture = await IndexFixture.restarted(directory, points)
-    assert.ok(fixture.indexer.unindexed <= 2000, `${fixture.indexer.unindexed} points are to be linked`)
-  })
-
-  it('that is damaged, truncated or missing is rebuilt', async () => {
-    const { directory, points } = await stopped(1000)
-    const path = graphFile(directory)
-    const whole = readFileSync(path)
-    const damages: Readonly<Record<string, () => void>> = {
-      'a bit flipped in the links': () => writeFileSync(path, flipped(whole, whole.length >> 1)),
-      'cut in half': () => truncateSync(path, whole.length >> 1),
-      'no file': () => rmSync(path),
-    }
-    for (const [name, damage] of Object.entries(damages)) {
-      writeFileSync(path, whole)
-      damage()
-      await using fixture = await IndexFixture.restarted(directory, points)
-      assert.ok(fixture.indexer.unindexed > 0, `${name}: nothing in the file is used`)
-      await fixture.settled()
-      await fixture.indexer.repaired()
-      assert.deepEqual(fixture.faults(), [], name)
-      const queries = [...fixture.points.values()].slice(0, 50)
-      assert.ok((await fixture.recall(queries, 'Euclidean')) >= leastRecall(queries), name)
-    }
-  })
-})
-
-async function assertRecall(
-  fixture: IndexFixture,
-  { queries, floors }: RecallSet,
-  when: string,
-): Promise<void> {
-  for (const metric of distanceMetrics) {
-    const recall = await fixture.recall(queries, metric)
-    const plan = JSON.stringify(fixture.indexer.plans[metric])
-    assert.ok(recall >= leastRecall(queries, floors[metric]), `${when}: ${metric} recalls ${recall}, ${plan}`)
-  }
-}
-
-function flipped(bytes: Buffer, at: number): Buffer {
-  const copy = Buffer.from(bytes)
-  copy[at]! ^= 0x10
-  return copy
-}

@@ -418,9 +418,10 @@ describe('another thread with searches of its own', () => {
     const searches = searchesOf(executor, index)
     const queries = queriesOf(2000, 24, 'continuous', 5)
     const wanted = queries.map((query) => expected(live, query))
-    assert.deepEqual(await slotsOf(searches, queries), wanted)
-    const pieces = executor.completedPieces.reduce((sum, each) => sum + each)
-    assert.ok(pieces > 0, 'no search thread took a piece')
+    // On a busy machine, this thread can do everything before another one runs. The test ends when one took a piece.
+    const pieces = (): number => executor.completedPieces.reduce((sum, each) => sum + each)
+    do assert.deepEqual(await slotsOf(searches, queries), wanted)
+    while (pieces() === 0)
   })
 
   it('searches by itself what search threads do not know', async () => {

@@ -28,6 +28,18 @@ const rowHead = 12
 const closeMs = 120_000
 const errorLevel: number = pino.levels.values.error!
 
+const directories: string[] = []
+process.once('exit', () => {
+  for (const directory of directories) rmSync(directory, { recursive: true, force: true })
+})
+
+/** Returns the path of a new directory that is removed when this process ends. */
+export function newIndexDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'vicinal-indexer-'))
+  directories.push(directory)
+  return directory
+}
+
 /**
  * The least recall that so many queries may show if the recall target is reached.
  *
