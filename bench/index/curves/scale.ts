@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { globSync, readFileSync, rmSync } from 'node:fs'
+import { globSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -86,8 +86,20 @@ class ScaleRun {
     const linked = secondsSince(started)
     this.#row(server, { step: 'linked, recall measured', seconds: linked, perSecond: count / linked })
     await this.#search(server)
+    // The graph is saved, with its measurements, a few seconds after everything is quiet.
+    await this.#saved()
     server.command.kill('SIGKILL')
     await server.command.ended
+  }
+
+  /** Waits until the graph was written to disk since now, or a minute. */
+  async #saved(): Promise<void> {
+    const timesOf = (): string =>
+      globSync(join(this.#dataDir, '**/graph-*.bin'))
+        .map((path) => statSync(path).mtimeMs)
+        .join()
+    const before = timesOf()
+    for (let waited = 0; waited < 60 && timesOf() === before; waited += 1) await sleep(1000)
   }
 
   async #startAgain(step: string, onProcess?: (pid: number) => void): Promise<void> {
@@ -116,7 +128,7 @@ class ScaleRun {
     )
   }
 
-  /** Asks all queries, one at a time and then as many at once as there are cores. */
+  /** Asks all queries, again and again for some seconds, one at a time and then as many at once as there are cores. */
   async #search(server: ServerProcess): Promise<void> {
     const { k } = this.#options
     const { queryPath, queryCount, dimension } = this.#set
@@ -128,8 +140,8 @@ class ScaleRun {
       const started = performance.now()
       let next = 0
       const call = async (): Promise<void> => {
-        while (next < queryCount) {
-          const query = next++
+        while (next < queryCount || secondsSince(started) < searchSeconds) {
+          const query = next++ % queryCount
           const asked = performance.now()
           const ids = await client.search({ vector: queries[query]!, metric: 'Euclidean', limit: k })
           latencies.push(performance.now() - asked)
@@ -141,7 +153,7 @@ class ScaleRun {
       this.#row(server, {
         step: `searched, ${callers} at once`,
         seconds,
-        perSecond: queryCount / seconds,
+        perSecond: latencies.length / seconds,
         recall: this.#truth.recall(found, k),
         latencies,
       })
@@ -216,6 +228,8 @@ function secondsSince(startedMs: number): number {
 }
 
 const apiKey = 'a-key-for-the-benchmark'
+
+const searchSeconds = 5
 
 const pointsPerInsert = 1000
 

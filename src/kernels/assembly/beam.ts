@@ -14,6 +14,7 @@ import {
   visit,
   visited,
 } from './graph-memory'
+import { live } from './columns'
 import { areCopies, CACHE_LINE, prefetch, prefetchCodes, score1, score4 } from './distance-kinds'
 import { comparedMax, filter, isWanted } from './slot-filter'
 
@@ -380,6 +381,7 @@ function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32, limit: f32
   if (count == 0) return lowest
   compared += count
   const kept = scoreWithin(count, limit)
+  for (let i = 0; i < kept; i++) prefetch(live + <usize>slotAt(scratch + FRESH, i))
   for (let i = 0; i < kept; i++) {
     const slot = slotAt(scratch + FRESH, i)
     const key = keyOf(load<f32>(scratch + FRESH_SCORES + (<usize>i << 2)), slot)
