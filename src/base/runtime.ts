@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm'
 
 /** Flags of V8 that Node does not document, by what they are for. */
 export interface V8Flags {
-  /** Compile WebAssembly with the optimizing compiler only, and at once. */
+  /** Compile WebAssembly with the optimizing compiler only, at once, and without checks of addresses. */
   readonly optimizeWasm: readonly string[]
   /** Join pairs of 128-bit operations of WebAssembly into 256-bit ones. */
   readonly widenWasm: readonly string[]

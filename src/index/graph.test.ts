@@ -1,15 +1,20 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { checkedKernels } from '../../test/support/checked-kernels.ts'
 import { clusteredVectors, normal } from '../../test/support/clusters.ts'
 import { graphHash } from '../../test/support/graph-hash.ts'
 import { seededRandom } from '../../test/support/random.ts'
+import type { Metric } from '../base/point.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { kernelVariants } from '../kernels/wasm-module.ts'
 import { GraphAccess } from './graph.ts'
 import { graphFaults, startReachScan, unreachableSlots } from './graph-check.ts'
 import { GraphState, noLink, slotStates } from './graph-state.ts'
-import { codeBitsChoices, laneAddress } from './segment.ts'
+import { distanceKindOf } from './routes.ts'
+import { codeBitsChoices, laneAddress, type RowFileLayout } from './segment.ts'
 import { VectorIndex } from './vector-index.ts'
 
 const seed = 7
@@ -34,7 +39,11 @@ describe(`a graph built by one thread, seed ${seed}`, () => {
 })
 
 /** Builds a graph of these vectors, slot by slot. Returns it with a second thread's access to it. */
-function graphOf(vectors: readonly Float32Array[], m = 16): { index: VectorIndex; thread: GraphAccess } {
+function graphOf(
+  vectors: readonly Float32Array[],
+  m = 16,
+  rowFile?: RowFileLayout,
+): { index: VectorIndex; thread: GraphAccess } {
   const kernels = checkedKernels
   const index = new VectorIndex({
     dimension: vectors[0]!.length,
@@ -44,6 +53,7 @@ function graphOf(vectors: readonly Float32Array[], m = 16): { index: VectorIndex
     m,
     efConstruction: 64,
     segmentSlots: 5000,
+    rowFile,
   })
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
   const [segment] = index.segments
@@ -132,6 +142,27 @@ describe(`a walk, seed ${seed}`, () => {
     const near = walks(160)
     reaches.set(reaches.map((reach) => 2 * reach - 1))
     assert.ok(walks(160).compared > 1.2 * near.compared, 'it walks farther')
+  })
+
+  it('ends as measured for the metric of its codes, whatever is measured later, with rows on disk', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'vicinal-graph-'))
+    const path = join(directory, 'rows')
+    writeFileSync(path, Buffer.concat(vectors.map((vector) => new Uint8Array(vector.buffer))))
+    const rowFile = { path, firstVector: 0, rowBytes: 4 * 64 }
+    const { index: other, thread: measured } = graphOf(vectors, 16, rowFile)
+    const sample = Array.from({ length: 24 }, (_, at) => at * 200)
+    const { reaches } = new GraphState(other.segments[0]!, 0)
+    const measure = (metric: Metric): number[] => {
+      const asked = sample.map((slot) => ({ vector: vectors[slot]!, metric, k: 10 }))
+      measured.measureReaches(asked, distanceKindOf(metric, other.layout), sample)
+      return [...reaches]
+    }
+    const known = measure('Euclidean')
+    assert.ok(known[0]! > 0)
+    for (const metric of ['Manhattan', 'Hamming'] as const) assert.deepEqual(measure(metric), known, metric)
+    measured.close()
+    other.close()
+    rmSync(directory, { recursive: true })
   })
 
   it('continues past removed points that are nearer than all others', () => {

@@ -85,9 +85,9 @@ export class GraphAccess {
    * @param hidden the slot of each query, which its walk ignores
    */
   measureReaches(queries: readonly ScanQuery[], distanceKind: number, hidden: readonly number[]): void {
-    const { k } = queries[0]!
-    // Where codes cannot express the metric, the breadth of a walk is not ef / k.
-    if (this.#wanted(queries[0]!, k) !== k) return
+    const { metric, k } = queries[0]!
+    // The breadth of a walk is then not ef / k, and the reaches are those of the metric that the codes express.
+    if (!this.#isExpressed(metric)) return
     const measured = measureReaches(distanceKind, k, (ef, end) => {
       let compared = 0
       for (const [at, query] of queries.entries()) {
@@ -114,8 +114,12 @@ export class GraphAccess {
    * turn out to be the nearest.
    */
   #wanted({ metric, k }: ScanQuery, ef: number): number {
-    const isExpressed = this.#segment.layout.rows !== 0 || graphDistanceMetrics.includes(metric)
-    return isExpressed ? k : rerankOf(k, ef)
+    return this.#isExpressed(metric) ? k : rerankOf(k, ef)
+  }
+
+  /** Whether walks can order slots as a metric does. With rows on disk, only codes can. */
+  #isExpressed(metric: Metric): boolean {
+    return this.#segment.layout.rows !== 0 || graphDistanceMetrics.includes(metric)
   }
 
   #search(

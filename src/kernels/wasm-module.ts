@@ -20,8 +20,9 @@ export interface KernelModule {
  *
  * V8 can join pairs of 128-bit operations into 256-bit ones, which makes a search 1.1 to 1.2 times as fast. V8 calls
  * this experimental, so it is used only if the result passes the self-test. All code is optimized immediately, not only
- * when a function has become hot, so that the tested code is the code that runs. Without flags, for a version of Node
- * that CI does not run, V8 compiles the kernels as it compiles all WebAssembly.
+ * when a function has become hot, so that the tested code is the code that runs. Addresses are not checked, which would
+ * keep V8 from joining operations (docs/decisions/index.md). Without flags, for a version of Node that CI does not run,
+ * V8 compiles the kernels as it compiles all WebAssembly.
  *
  * What this process uses is compiled once: that takes 75 ms of processor time.
  *

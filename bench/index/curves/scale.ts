@@ -51,7 +51,11 @@ class ScaleRun {
     this.#dataDir = join(options.cache, `scale-${set.name}`)
     const { VECTORS_ON_DISK: asked } = process.env
     this.#isOnDisk = asked === undefined ? this.#vectorBytes > totalmem() / 4 : asked === 'true'
-    this.#environment = { VECTORS_ON_DISK: String(this.#isOnDisk), GRPC_ROOT_PASSWORD: apiKey }
+    this.#environment = {
+      VECTORS_ON_DISK: String(this.#isOnDisk),
+      GRPC_ROOT_PASSWORD: apiKey,
+      THREADS: String(availableParallelism()),
+    }
   }
 
   get #vectorBytes(): number {
