@@ -1,5 +1,5 @@
 import { live, norms, rowLength, sequenceOf, sequences } from './columns'
-import { CACHE_LINE } from './distance-kinds'
+import { CACHE_LINE, prefetch } from './distance-kinds'
 import { offerRow } from './scan'
 import { isWanted, wordOf } from './slot-filter'
 
@@ -52,16 +52,16 @@ export function scanMatching(
   return count
 }
 
-/** Prefetches the first bytes of a row, and the columns that are read for its slot. */
+/** Fetches ahead the first bytes of a row, and the columns that are read for its slot; see `prefetch`. */
 // @ts-ignore: decorator
 @inline
 function prefetchRow(slot: usize, rowsAt: usize, rowBytes: usize): void {
-  load<u8>(live + slot)
-  load<u32>(sequences + (slot << 3))
-  load<u32>(norms + (slot << 3))
+  prefetch(live + slot)
+  prefetch(sequences + (slot << 3))
+  prefetch(norms + (slot << 3))
   const row = rowsAt + slot * rowBytes
   const bytes = min<usize>(rowBytes, PREFETCH_BYTES_MAX)
-  for (let at: usize = 0; at < bytes; at += CACHE_LINE) load<u32>(row + at)
+  for (let at: usize = 0; at < bytes; at += CACHE_LINE) prefetch(row + at)
 }
 
 /** The processor prefetches the following bytes automatically, because a row is read in order. */
