@@ -15,7 +15,7 @@ import {
   visited,
 } from './graph-memory'
 import { live } from './columns'
-import { areCopies, CACHE_LINE, prefetch, prefetchCodes, score1, score4 } from './distance-kinds'
+import { areCopies, CACHE_LINE, keepPrefetched, prefetch, prefetchCodes, score1, score4 } from './distance-kinds'
 import { comparedMax, filter, isWanted } from './slot-filter'
 
 /**
@@ -191,17 +191,18 @@ function makeRoom(at: usize, end: usize): void {
 }
 
 /**
- * Prefetches two cache lines of each list that will likely be expanded next; see `prefetch` in distance-kinds.ts.
+ * Prefetches two cache lines of each list that will likely be expanded next.
  */
 // @ts-ignore: decorator
 @inline
 function prefetchLists(next: i32, level: i32): void {
   const end = min(next + ABREAST, poolCount)
+  let sum: u32 = 0
   for (; next < end; next++) {
     const list = listOf(slotOf(load<u64>(pool + (<usize>next << 3))), level)
-    prefetch(list)
-    prefetch(list, CACHE_LINE)
+    sum += prefetch(list) + prefetch(list, CACHE_LINE)
   }
+  keepPrefetched(sum)
 }
 
 /**
@@ -381,7 +382,9 @@ function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32, limit: f32
   if (count == 0) return lowest
   compared += count
   const kept = scoreWithin(count, limit)
-  for (let i = 0; i < kept; i++) prefetch(live + <usize>slotAt(scratch + FRESH, i))
+  let sum: u32 = 0
+  for (let i = 0; i < kept; i++) sum += prefetch(live + <usize>slotAt(scratch + FRESH, i))
+  keepPrefetched(sum)
   for (let i = 0; i < kept; i++) {
     const slot = slotAt(scratch + FRESH, i)
     const key = keyOf(load<f32>(scratch + FRESH_SCORES + (<usize>i << 2)), slot)

@@ -2,7 +2,7 @@ import { beam, descendTo, emptyPool, offerFresh, poolCount, slotOf, startPool } 
 import { live, norms, rowLength, rowOf, sequences } from './columns'
 import { resetVisited, FRESH, header, isVisited, LINKED, m0, NONE, pool, ring, ringLength, scratch, stateOf, visit } from './graph-memory'
 import * as words from '../graph-header'
-import { CACHE_LINE, prefetch, setQuery } from './distance-kinds'
+import { CACHE_LINE, keepPrefetched, prefetch, setQuery } from './distance-kinds'
 import { beginRerank, exclude, nextToRerank } from './rerank'
 import { offerSlot } from './scan'
 import { isWanted } from './slot-filter'
@@ -52,17 +52,17 @@ const MEASURED_BEYOND: i32 = 4
 /** The processor prefetches the rest of a row by itself. */
 const PREFETCH_ROW_BYTES: usize = 2048
 
-/** Prefetches what is read of the nearest slots of the pool when they are measured exactly; see `prefetch`. */
+/** Prefetches what is read of the nearest slots of the pool when they are measured exactly. */
 function prefetchRows(count: i32): void {
   const bytes = min(<usize>rowLength << 2, PREFETCH_ROW_BYTES)
+  let sum: u32 = 0
   for (let place = 0; place < count; place++) {
     const slot = slotOf(load<u64>(pool + (<usize>place << 3)))
-    prefetch(live + <usize>slot)
-    prefetch(norms + (<usize>slot << 3))
-    prefetch(sequences + (<usize>slot << 3))
+    sum += prefetch(live + <usize>slot) + prefetch(norms + (<usize>slot << 3)) + prefetch(sequences + (<usize>slot << 3))
     const row = rowOf(slot)
-    for (let at: usize = 0; at < bytes; at += CACHE_LINE) prefetch(row + at)
+    for (let at: usize = 0; at < bytes; at += CACHE_LINE) sum += prefetch(row + at)
   }
+  keepPrefetched(sum)
 }
 
 /** Offers the entries of a walk's pool by exact distance while they can be among the nearest; see `nextToRerank`. */

@@ -1,5 +1,5 @@
 import { live, norms, rowLength, sequenceOf, sequences } from './columns'
-import { CACHE_LINE, prefetch } from './distance-kinds'
+import { CACHE_LINE, keepPrefetched, prefetch } from './distance-kinds'
 import { offerRow } from './scan'
 import { isWanted, wordOf } from './slot-filter'
 
@@ -52,16 +52,15 @@ export function scanMatching(
   return count
 }
 
-/** Fetches ahead the first bytes of a row, and the columns that are read for its slot; see `prefetch`. */
+/** Prefetches the first bytes of a row, and the columns that are read for its slot. */
 // @ts-ignore: decorator
 @inline
 function prefetchRow(slot: usize, rowsAt: usize, rowBytes: usize): void {
-  prefetch(live + slot)
-  prefetch(sequences + (slot << 3))
-  prefetch(norms + (slot << 3))
+  let sum = prefetch(live + slot) + prefetch(sequences + (slot << 3)) + prefetch(norms + (slot << 3))
   const row = rowsAt + slot * rowBytes
   const bytes = min<usize>(rowBytes, PREFETCH_BYTES_MAX)
-  for (let at: usize = 0; at < bytes; at += CACHE_LINE) prefetch(row + at)
+  for (let at: usize = 0; at < bytes; at += CACHE_LINE) sum += prefetch(row + at)
+  keepPrefetched(sum)
 }
 
 /** The processor prefetches the following bytes automatically, because a row is read in order. */
