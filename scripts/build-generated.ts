@@ -16,8 +16,7 @@ provideExec(binaries)
 buildIfOutdated(
   'generated',
   [
-    ...['proto', 'src/kernels/assembly', 'buf.gen.yaml', 'package-lock.json', 'src/kernels/graph-header.ts'],
-    ...['src/kernels/memory-format.ts', 'src/kernels/words-format.ts'],
+    ...['proto', 'src/kernels', 'buf.gen.yaml', 'package-lock.json'],
     ...['scripts/build-generated.ts', 'scripts/build-kernels.ts', 'scripts/memory-64.ts'],
   ],
   ['src/kernels/generated', 'src/messages/generated', 'src/server/grpc/generated'],

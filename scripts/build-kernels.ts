@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { PAGES_MAX } from '../src/kernels/memory-format.ts'
 
 /** The builds of the kernels: with relaxed SIMD for engines that support it, and with plain SIMD128 for all others. */
 const variants = {
@@ -14,32 +15,20 @@ const numbersPages = 22
 /** Memory for a block of numbers, one byte per ordinal, and the bitmap; see column-filters.ts. */
 const columnPages = 4
 
-/** The most pages of a memory with addresses of 32 bits, and of 64 bits: 4 GiB, and the 16 GiB that V8 allows. */
-const pagesMax = { narrow: 65_536, wide: 262_144 }
-
 /**
  * Compiles the AssemblyScript kernels to src/kernels/generated/. kernels-<variant>.wasm and words.wasm use memory
  * shared between threads, the former with 64-bit addresses; numbers.wasm and column-filters.wasm have their own memory.
  */
 export function buildKernels(root: string): void {
   mkdirSync(join(root, 'src/kernels/generated'), { recursive: true })
-  const shared = (pages: number): string[] => [
-    '--importMemory',
-    '--sharedMemory',
-    '--initialMemory',
-    '1',
-    '--maximumMemory',
-    String(pages),
-  ]
-  const wide = [...shared(pagesMax.wide), '--transform', './scripts/memory-64.ts']
+  const shared = ['--importMemory', '--sharedMemory', '--initialMemory', '1', '--maximumMemory']
+  const wide = [...shared, String(PAGES_MAX), '--transform', './scripts/memory-64.ts']
   for (const [variant, features] of Object.entries(variants)) {
     const enabled = features.flatMap((feature) => ['--enable', feature])
     compile(root, 'index', `kernels-${variant}`, [...enabled, ...wide])
   }
-  compile(root, 'words', 'words', [
-    ...variants.simd.flatMap((feature) => ['--enable', feature]),
-    ...shared(pagesMax.narrow),
-  ])
+  const plain = variants.simd.flatMap((feature) => ['--enable', feature])
+  compile(root, 'words', 'words', [...plain, ...shared, '65536'])
   compile(root, 'numbers', 'numbers', ['--initialMemory', String(numbersPages)])
   const simd = ['--enable', 'simd']
   compile(root, 'column-filters', 'column-filters', [...simd, '--initialMemory', String(columnPages)])

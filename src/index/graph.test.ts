@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { checkedKernels } from '../../test/support/checked-kernels.ts'
 import { clusteredVectors, normal } from '../../test/support/clusters.ts'
 import { graphHash } from '../../test/support/graph-hash.ts'
+import { newIndexDirectory } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import type { Metric } from '../base/point.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
@@ -145,8 +145,7 @@ describe(`a walk, seed ${seed}`, () => {
   })
 
   it('ends as measured for the metric of its codes, whatever is measured later, with rows on disk', async () => {
-    const directory = mkdtempSync(join(tmpdir(), 'vicinal-graph-'))
-    const path = join(directory, 'rows')
+    const path = join(newIndexDirectory(), 'rows')
     writeFileSync(path, Buffer.concat(vectors.map((vector) => new Uint8Array(vector.buffer))))
     const rowFile = { path, firstVector: 0, rowBytes: 4 * 64 }
     const { index: other, thread: measured } = graphOf(vectors, 16, rowFile)
@@ -162,7 +161,6 @@ describe(`a walk, seed ${seed}`, () => {
     for (const metric of ['Manhattan', 'Hamming'] as const) assert.deepEqual(measure(metric), known, metric)
     measured.close()
     other.close()
-    rmSync(directory, { recursive: true })
   })
 
   it('continues past removed points that are nearer than all others', () => {

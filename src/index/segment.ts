@@ -5,8 +5,8 @@ import {
   EF_MAX,
   FILTERED_POOL_MAX,
   GRAPH_SCRATCH_BYTES,
+  PAGES_MAX,
 } from '../kernels/memory-format.ts'
-import { kernelPagesMax } from '../kernels/wasm-module.ts'
 
 /**
  * One segment: a shared WebAssembly memory of at most 16 GiB that holds a run of slots.
@@ -145,7 +145,7 @@ export const graphsPerSegment = 2
 export const blockBytes: number = 256 * 1024
 
 export const pageBytes = 65_536
-const segmentBytesMax = kernelPagesMax * pageBytes
+const segmentBytesMax = PAGES_MAX * pageBytes
 const rowAlignment = 64
 const headersAt = 64
 

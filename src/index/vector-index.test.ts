@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { kernelPagesMax, loadKernels } from '../kernels/wasm-module.ts'
+import { PAGES_MAX } from '../kernels/memory-format.ts'
+import { loadKernels } from '../kernels/wasm-module.ts'
 import { GraphAccess } from './graph.ts'
 import { codeBitsChoices, graphBytes, pagesFor, segmentLayout, slotBytes } from './segment.ts'
 import { copyBits, countBits, filterIdAfter } from './slot-filter.ts'
@@ -68,7 +69,7 @@ describe('the layout of a segment', () => {
             const layout = segmentLayout({ ...usual, dimension, threads, rowsOnDisk, codeBits })
             const { capacity } = layout
             const named = `${dimension} dimensions, ${threads} threads, ${codeBits} bits, ${capacity} slots`
-            assert.ok(pagesFor(layout, capacity) <= kernelPagesMax, named)
+            assert.ok(pagesFor(layout, capacity) <= PAGES_MAX, named)
           }
         }
       }
@@ -88,7 +89,7 @@ describe('the layout of a segment', () => {
 
   it('leaves less than a slot unused where the threads need more than the usual room', () => {
     const layout = segmentLayout({ ...usual, dimension: 65_535, threads: 33 })
-    assert.ok(pagesFor(layout, layout.capacity + 1) > kernelPagesMax)
+    assert.ok(pagesFor(layout, layout.capacity + 1) > PAGES_MAX)
   })
 })
 

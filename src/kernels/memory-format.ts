@@ -3,6 +3,9 @@
  * integer constants without types, which AssemblyScript and TypeScript both understand.
  */
 
+/** Maximum number of pages of 64 KiB of a memory: 16 GiB, all that V8 allows. */
+export const PAGES_MAX = 262_144
+
 /** The states of a slot in a graph, u8. */
 export const ABSENT = 0
 export const LINKED = 1

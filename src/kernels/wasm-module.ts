@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type V8Flags, v8Flags, withV8Flags } from '../base/runtime.ts'
 import type { KernelExports } from './kernel-exports.ts'
+import { PAGES_MAX } from './memory-format.ts'
 import { selfTest, selfTestPages } from './self-test.ts'
 
 export const kernelVariants = ['relaxed', 'simd'] as const
@@ -79,17 +80,6 @@ function faultOf(kernels: KernelModule): string | undefined {
   return selfTest(instantiateKernels(kernels, memory), memory)
 }
 
-/** The most pages of 64 KiB of a memory: 16 GiB, all that V8 allows. */
-export const kernelPagesMax = 262_144
-
-/** What a memory with 64-bit addresses takes. TypeScript does not know such memories yet. */
-interface Memory64Descriptor {
-  readonly address: 'i64'
-  readonly initial: bigint
-  readonly maximum: bigint
-  readonly shared: true
-}
-
 /**
  * Creates a memory for the kernels, shared between threads. Only address space is reserved for the pages that it can
  * grow by.
@@ -97,12 +87,8 @@ interface Memory64Descriptor {
  * @throws RangeError if the system has no more memory
  */
 export function newKernelMemory(pages: number): WebAssembly.Memory {
-  const descriptor: Memory64Descriptor = {
-    address: 'i64',
-    initial: BigInt(pages),
-    maximum: BigInt(kernelPagesMax),
-    shared: true,
-  }
+  const descriptor = { address: 'i64', initial: BigInt(pages), maximum: BigInt(PAGES_MAX), shared: true }
+  // TypeScript does not know memories with 64-bit addresses yet.
   return new WebAssembly.Memory(descriptor as unknown as WebAssembly.MemoryDescriptor)
 }
 

@@ -86,24 +86,22 @@ class ScaleRun {
     const vectors = `vectors ${this.#isOnDisk ? 'on disk' : 'in memory'}`
     const step = `${name} ${shown(count)} x ${dimension}, ${vectors}: stored`
     this.#row(server, { step, seconds: stored, perSecond: count / stored })
-    await settled(server)
+    const busyMs = await settled(server)
     const linked = secondsSince(started)
     this.#row(server, { step: 'linked, recall measured', seconds: linked, perSecond: count / linked })
     await this.#search(server)
-    // The graph is saved, with its measurements, a few seconds after everything is quiet.
-    await this.#saved()
+    // The graph is saved, with its measurements, a few seconds after everything is quiet: perhaps during the searches.
+    for (let waited = 0; waited < 60 && this.#savedMs < busyMs; waited += 1) await sleep(1000)
     server.command.kill('SIGKILL')
     await server.command.ended
   }
 
-  /** Waits until the graph was written to disk since now, or a minute. */
-  async #saved(): Promise<void> {
-    const timesOf = (): string =>
-      globSync(join(this.#dataDir, '**/graph-*.bin'))
-        .map((path) => statSync(path).mtimeMs)
-        .join()
-    const before = timesOf()
-    for (let waited = 0; waited < 60 && timesOf() === before; waited += 1) await sleep(1000)
+  /** When a graph was last written to disk; infinity if the service has none. */
+  get #savedMs(): number {
+    const files = globSync(join(this.#dataDir, '**/graph-*.bin'))
+    return files.length === 0
+      ? Number.POSITIVE_INFINITY
+      : Math.max(...files.map((path) => statSync(path).mtimeMs))
   }
 
   async #startAgain(step: string, onProcess?: (pid: number) => void): Promise<void> {
@@ -203,13 +201,19 @@ function rowOf(id: string): number {
   return Number.parseInt(id.slice(-12), 16)
 }
 
-/** Waits until all points are linked and recall is measured. */
-async function settled(server: ServerProcess): Promise<void> {
+/** Waits until all points are linked and recall is measured. @returns a time at which they were not */
+async function settled(server: ServerProcess): Promise<number> {
+  let busyMs = Date.now()
   for (let quiet = 0; quiet < 3; quiet += 1) {
+    const askedMs = Date.now()
     const { waiting, isSettling } = await statsOf(server)
-    if (waiting > 0 || isSettling) quiet = -1
+    if (waiting > 0 || isSettling) {
+      quiet = -1
+      busyMs = askedMs
+    }
     await sleep(200)
   }
+  return busyMs
 }
 
 async function statsOf({ httpUrl }: ServerProcess): Promise<{
