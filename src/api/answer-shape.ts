@@ -1,4 +1,4 @@
-import { checkPath } from '../base/attribute-checks.ts'
+import { checkPath } from '../base/attributes.ts'
 import { type DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { type Metric, onErrorRules, rerankMax, type SearchQuery } from '../base/point.ts'

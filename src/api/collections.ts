@@ -1,4 +1,4 @@
-import { checkPath } from '../base/attribute-checks.ts'
+import { checkPath } from '../base/attributes.ts'
 import {
   type CollectionInfo,
   type CollectionSettings,

@@ -1,5 +1,5 @@
 import { type ApiKey, type KeyInfo, type KeyQuotas, roles } from '../base/api-key.ts'
-import { shownText } from '../base/attribute-checks.ts'
+import { shownText } from '../base/attributes.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { ApiContext, Call, KeysControl } from './call.ts'

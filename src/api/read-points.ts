@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { checkPath } from '../base/attribute-checks.ts'
+import { checkPath } from '../base/attributes.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'

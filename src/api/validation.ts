@@ -1,5 +1,4 @@
-import { checkPath } from '../base/attribute-checks.ts'
-import { type Attributes, attributeLimits } from '../base/attributes.ts'
+import { type Attributes, attributeLimits, checkPath } from '../base/attributes.ts'
 import { cancellation, DatabaseError, invalid, wrongDimension } from '../base/errors.ts'
 import {
   type ContentType,

@@ -1,6 +1,13 @@
-import { checkPath, shownText } from './attribute-checks.ts'
 import { attributesToJson, isList, isMap } from './attribute-json.ts'
-import { type Attributes, type AttributeValue, attributeLimits, DateTime, GeoPoint } from './attributes.ts'
+import {
+  type Attributes,
+  type AttributeValue,
+  attributeLimits,
+  checkPath,
+  DateTime,
+  GeoPoint,
+  shownText,
+} from './attributes.ts'
 import { invalid } from './errors.ts'
 import type { Patch, Payload } from './point.ts'
 

@@ -1,5 +1,4 @@
-import { checkDateText, checkPath, shownText } from './attribute-checks.ts'
-import { DateTime, type GeoPoint, type Scalar } from './attributes.ts'
+import { checkDateText, checkPath, DateTime, type GeoPoint, type Scalar, shownText } from './attributes.ts'
 import { DatabaseError, invalid } from './errors.ts'
 import {
   type Bounds,

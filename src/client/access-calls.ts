@@ -1,5 +1,4 @@
-import { shownText } from '../base/attribute-checks.ts'
-import type { DateTime } from '../base/attributes.ts'
+import { type DateTime, shownText } from '../base/attributes.ts'
 import { invalid } from '../base/errors.ts'
 import type {
   AccessClient,

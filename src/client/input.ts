@@ -1,15 +1,19 @@
+import { wholeMax } from '../base/attribute-json.ts'
 import {
+  type Attributes,
+  type AttributeValue,
   checkDateText,
   checkDateTime,
   checkDepth,
   checkGeo,
   checkNumber,
   checkText,
+  DateTime,
+  GeoPoint,
   placeOf,
+  type Scalar,
   shownText,
-} from '../base/attribute-checks.ts'
-import { wholeMax } from '../base/attribute-json.ts'
-import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
+} from '../base/attributes.ts'
 import { collectionName, collectionNameRule } from '../base/collection.ts'
 import { invalid } from '../base/errors.ts'
 import {

@@ -1,5 +1,13 @@
-import { checkNumber, checkText, placeOf, shownText } from '../base/attribute-checks.ts'
-import { DateTime, formatDateTime, GeoPoint, parseDateTime } from '../base/attributes.ts'
+import {
+  checkNumber,
+  checkText,
+  DateTime,
+  formatDateTime,
+  GeoPoint,
+  parseDateTime,
+  placeOf,
+  shownText,
+} from '../base/attributes.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { OperandOf, OperatorName } from '../base/filter.ts'
 import { nearestName } from '../base/spelling.ts'

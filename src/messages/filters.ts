@@ -1,5 +1,4 @@
-import { placeOf } from '../base/attribute-checks.ts'
-import type { GeoPoint, Scalar } from '../base/attributes.ts'
+import { type GeoPoint, placeOf, type Scalar } from '../base/attributes.ts'
 import { assert, invalid } from '../base/errors.ts'
 import {
   type Bounds,

@@ -1,22 +1,20 @@
+import { attributesToJson, wholeMax } from '../base/attribute-json.ts'
+import { checkAttributes } from '../base/attribute-patch.ts'
 import {
+  type Attributes,
+  type AttributeValue,
   checkDateText,
   checkDepth,
   checkGeo,
   checkName,
   checkPath,
   checkWrittenBytes,
-  placeOf,
-  shownText,
-} from '../base/attribute-checks.ts'
-import { attributesToJson, wholeMax } from '../base/attribute-json.ts'
-import { checkAttributes } from '../base/attribute-patch.ts'
-import {
-  type Attributes,
-  type AttributeValue,
   DateTime,
   formatDateTime,
   type GeoPoint,
+  placeOf,
   type Scalar,
+  shownText,
 } from '../base/attributes.ts'
 import { invalid } from '../base/errors.ts'
 import { expectKind, type JsonReader, membersAt, readString, readText, wrongType } from './json-reader.ts'

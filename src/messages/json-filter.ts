@@ -1,5 +1,4 @@
-import { checkGeo, halfSurrogateWords, placeOf } from '../base/attribute-checks.ts'
-import type { Scalar } from '../base/attributes.ts'
+import { checkGeo, halfSurrogateWords, placeOf, type Scalar } from '../base/attributes.ts'
 import { type DatabaseError, invalid } from '../base/errors.ts'
 import {
   type Bounds,

@@ -1,4 +1,4 @@
-import { checkText } from '../base/attribute-checks.ts'
+import { checkText } from '../base/attributes.ts'
 import { type DatabaseError, invalid } from '../base/errors.ts'
 
 /** Reads JSON value by value, and values of expected types. Messages name the path of a fault. */

@@ -1,4 +1,8 @@
+import { isList } from '../base/attribute-json.ts'
+import { checkAttributes } from '../base/attribute-patch.ts'
 import {
+  type Attributes,
+  type AttributeValue,
   checkDateTime,
   checkDepth,
   checkGeo,
@@ -6,11 +10,11 @@ import {
   checkNumber,
   checkPath,
   checkWrittenBytes,
+  DateTime,
+  GeoPoint,
   placeOf,
-} from '../base/attribute-checks.ts'
-import { isList } from '../base/attribute-json.ts'
-import { checkAttributes } from '../base/attribute-patch.ts'
-import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
+  type Scalar,
+} from '../base/attributes.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import { contentTypes, type Payload } from '../base/point.ts'
 import type * as messages from './generated/vectordb_pb.js'

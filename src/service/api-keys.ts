@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type ApiKey, hashOfKey, type KeyInfo, newApiKey, type ServiceKeys } from '../base/api-key.ts'
-import { shownText } from '../base/attribute-checks.ts'
-import { DateTime, formatDateTime } from '../base/attributes.ts'
+import { DateTime, formatDateTime, shownText } from '../base/attributes.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import { filterText } from '../base/filter-text.ts'
 import type { Logger } from '../base/log.ts'

@@ -28,7 +28,7 @@ import {
   pathsMax,
   tooManyPaths,
 } from '../../api/validation.ts'
-import { checkDateTime } from '../../base/attribute-checks.ts'
+import { checkDateTime } from '../../base/attributes.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'
 import { DatabaseError, invalid } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'

@@ -44,7 +44,7 @@ import {
   tooManyPaths,
 } from '../../api/validation.ts'
 import type { KeyQuotas } from '../../base/api-key.ts'
-import { placeOf } from '../../base/attribute-checks.ts'
+import { placeOf } from '../../base/attributes.ts'
 import { wordBounds } from '../../base/collection.ts'
 import { DatabaseError, invalid } from '../../base/errors.ts'
 import { dimensionMax } from '../../base/point.ts'
