@@ -1,7 +1,8 @@
 import { contentPath } from '../base/collection.ts'
 import { cancellation, type DatabaseError, invalid } from '../base/errors.ts'
 import { onlyIds } from '../base/filter-builder.ts'
-import { distanceMetrics, type Metric, type SearchQuery, type SearchResults } from '../base/point.ts'
+import type { SearchResults } from '../base/id-lists.ts'
+import { distanceMetrics, type Metric, type SearchQuery } from '../base/point.ts'
 import {
   type EvaluatedPoints,
   type Evaluation,

@@ -3,8 +3,9 @@ import { type ApiKey, isRestricted, mayUse, type Role, roles } from '../base/api
 import { type CollectionInfo, type CollectionSettings, defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
+import type { SearchResults } from '../base/id-lists.ts'
 import { both, matchesKeyFilter, refusalOfPatch, refusalOfPoint } from '../base/key-filter.ts'
-import type { NewPoint, Patch, Point, Precondition, SearchQuery, SearchResults } from '../base/point.ts'
+import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
 import type { Meter } from '../base/quotas.ts'
 import { Turn } from '../base/turns.ts'
 import type {

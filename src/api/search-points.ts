@@ -1,7 +1,5 @@
-import { IdLists } from '../base/id-lists.ts'
+import { IdLists, joinResults, type SearchResults } from '../base/id-lists.ts'
 import { idBytes } from '../base/ids.ts'
-import { joinResults } from '../base/join-results.ts'
-import type { SearchResults } from '../base/point.ts'
 import type { ShapedQuery } from './answer-shape.ts'
 import type { ApiContext, Call } from './call.ts'
 import { checkQuery, type SearchInput } from './search-query.ts'

@@ -3,7 +3,7 @@ import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { onlyIds } from '../base/filter-builder.ts'
-import { IdLists } from '../base/id-lists.ts'
+import { IdLists, type SearchResults } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import { both } from '../base/key-filter.ts'
 import {
@@ -16,7 +16,6 @@ import {
   type ProfileStep,
   type SearchPlan,
   type SearchQuery,
-  type SearchResults,
 } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import { scalarDistance } from '../kernels/scalar.ts'

@@ -1,4 +1,5 @@
 import { idBytes, idFromBytes, spellId, writeIdBytes } from './ids.ts'
+import type { HitDetails, HitGroup, Profile, SearchPlan } from './point.ts'
 
 /** Ids that can be written as text one by one, directly into the bytes of an answer. */
 export interface SpellableIds {
@@ -243,4 +244,53 @@ function unique(ids: Uint8Array): Uint8Array {
 function isEqual(ids: Uint8Array, one: number, other: number): boolean {
   for (let index = 0; index < idBytes; index += 1) if (ids[one + index] !== ids[other + index]) return false
   return true
+}
+
+/**
+ * The results of searches, one list a query, on the way from the engine to the bytes that a transport or a node of the
+ * cluster sends. `ids`, `distances` and `sequences` are parallel.
+ */
+export interface SearchResults {
+  readonly ids: IdLists
+  /** For each id, in the units of its query's metric: for Euclidean the distance, not its square. */
+  readonly distances: Float64Array
+  /** For each id, the number of the insertion of its vector: the order of equal distances. */
+  readonly sequences: Float64Array
+  /** By query, then by rank: the values that its `include` asks for; undefined for a query without `include`. */
+  readonly details: readonly (readonly HitDetails[] | undefined)[]
+  /** By query; undefined for a query that did not ask for a profile. */
+  readonly profiles: readonly (Profile | undefined)[]
+  /** By query, where known. */
+  readonly plans: readonly (SearchPlan | undefined)[]
+  /** By query; absent if none has pages. */
+  readonly nextCursors?: readonly (string | undefined)[] | undefined
+  /** By query; absent if none has groups. */
+  readonly groups?: readonly (readonly HitGroup[] | undefined)[] | undefined
+}
+
+/** Joins the results of queries that were answered separately. */
+export function joinResults(lists: readonly SearchResults[]): SearchResults {
+  const concat = (columns: readonly Float64Array[]): Float64Array => {
+    const joined = new Float64Array(columns.reduce((sum, { length }) => sum + length, 0))
+    let at = 0
+    for (const column of columns) {
+      joined.set(column, at)
+      at += column.length
+    }
+    return joined
+  }
+  return {
+    ids: IdLists.joined(lists.map(({ ids }) => ids)),
+    distances: concat(lists.map(({ distances }) => distances)),
+    sequences: concat(lists.map(({ sequences }) => sequences)),
+    details: lists.flatMap(({ details }) => details),
+    profiles: lists.flatMap(({ profiles }) => profiles),
+    plans: lists.flatMap(({ plans }) => plans),
+    ...(lists.some(({ nextCursors }) => nextCursors !== undefined) && {
+      nextCursors: lists.flatMap(({ nextCursors, ids }) => nextCursors ?? ids.ends.map(() => undefined)),
+    }),
+    ...(lists.some(({ groups }) => groups !== undefined) && {
+      groups: lists.flatMap(({ groups, ids }) => groups ?? ids.ends.map(() => undefined)),
+    }),
+  }
 }

@@ -1,7 +1,6 @@
 import { isList, isMap } from './attribute-json.ts'
 import type { Attributes, AttributeValue, Scalar } from './attributes.ts'
 import type { Filter } from './filter.ts'
-import type { IdLists } from './id-lists.ts'
 
 /** The metrics that a query can choose. A metric's position is its number in `vectordb.Similarity`. */
 export const distanceMetrics = ['Euclidean', 'Manhattan', 'Hamming', 'Cosine'] as const
@@ -224,28 +223,6 @@ export interface ProfileStep {
   readonly step: string
   readonly points: number
   readonly us: number
-}
-
-/**
- * The results of searches, one list a query, on the way from the engine to the bytes that a transport or a node of the
- * cluster sends. `ids`, `distances` and `sequences` are parallel.
- */
-export interface SearchResults {
-  readonly ids: IdLists
-  /** For each id, in the units of its query's metric: for Euclidean the distance, not its square. */
-  readonly distances: Float64Array
-  /** For each id, the number of the insertion of its vector: the order of equal distances. */
-  readonly sequences: Float64Array
-  /** By query, then by rank: the values that its `include` asks for; undefined for a query without `include`. */
-  readonly details: readonly (readonly HitDetails[] | undefined)[]
-  /** By query; undefined for a query that did not ask for a profile. */
-  readonly profiles: readonly (Profile | undefined)[]
-  /** By query, where known. */
-  readonly plans: readonly (SearchPlan | undefined)[]
-  /** By query; absent if none has pages. */
-  readonly nextCursors?: readonly (string | undefined)[] | undefined
-  /** By query; absent if none has groups. */
-  readonly groups?: readonly (readonly HitGroup[] | undefined)[] | undefined
 }
 
 /** Points with one value at a path: as many of the hits, after those of the groups before it. */

@@ -5,6 +5,7 @@ import type { BudgetShare } from '../base/budgets.ts'
 import type { WordSettings } from '../base/collection.ts'
 import { assert, cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
+import type { SearchResults } from '../base/id-lists.ts'
 import { matchesKeyFilter } from '../base/key-filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import {
@@ -15,7 +16,6 @@ import {
   type Payload,
   type Point,
   type SearchQuery,
-  type SearchResults,
   type WordCounts,
 } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'

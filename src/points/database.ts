@@ -3,6 +3,7 @@ import type { AnswerRoom } from '../base/budgets.ts'
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
+import type { SearchResults } from '../base/id-lists.ts'
 import type {
   HitDetails,
   Include,
@@ -12,7 +13,6 @@ import type {
   Point,
   Precondition,
   SearchQuery,
-  SearchResults,
 } from '../base/point.ts'
 import type { Meter } from '../base/quotas.ts'
 import type { DistanceSource, Route } from '../index/routes.ts'

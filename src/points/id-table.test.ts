@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
-import { newId } from '../base/new-ids.ts'
+import { idBytes, idFromBytes, idToBytes, newId } from '../base/ids.ts'
 import { IdTable, IdTableView } from './id-table.ts'
 
 describe('IdTable', () => {

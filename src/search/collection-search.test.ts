@@ -6,8 +6,9 @@ import { below, type HeldPoint, SearchedPointsFixture } from '../../test/support
 import { ByteBudget } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { newId } from '../base/new-ids.ts'
-import { distanceMetrics, type SearchQuery, type SearchResults } from '../base/point.ts'
+import type { SearchResults } from '../base/id-lists.ts'
+import { newId } from '../base/ids.ts'
+import { distanceMetrics, type SearchQuery } from '../base/point.ts'
 import { Hits } from '../index/hits.ts'
 import { bytesOfDetails } from './search-answers.ts'
 

@@ -1,7 +1,7 @@
 import { selectAttributes } from '../base/attribute-patch.ts'
 import type { AnswerRoom } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { IdLists } from '../base/id-lists.ts'
+import { IdLists, type SearchResults } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import {
   detailBytes,
@@ -12,7 +12,6 @@ import {
   type Profile,
   type SearchPlan,
   type SearchQuery,
-  type SearchResults,
 } from '../base/point.ts'
 import type { Hit, Hits } from '../index/hits.ts'
 import { isScan, type PlannedQuery } from './filter-planner.ts'

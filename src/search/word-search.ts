@@ -1,10 +1,17 @@
 import type { AnswerRoom } from '../base/budgets.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { filterKey } from '../base/filter-key.ts'
+import { filterKey } from '../base/filter-text.ts'
+import type { SearchResults } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
-import type { HitDetails, Profile, SearchResults, WordCounts, WordStatistics } from '../base/point.ts'
-import { pinnedHitsMax, type SearchQuery } from '../base/point.ts'
+import {
+  type HitDetails,
+  type Profile,
+  pinnedHitsMax,
+  type SearchQuery,
+  type WordCounts,
+  type WordStatistics,
+} from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import { type Candidate, LegSearch, type LegSearchOptions, microsecondsSince } from './leg-search.ts'

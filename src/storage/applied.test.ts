@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
-import { idToBytes } from '../base/ids.ts'
-import { newId } from '../base/new-ids.ts'
+import { idToBytes, newId } from '../base/ids.ts'
 import { differingPartitions, PartitionDigest } from './applied.ts'
 
 describe('the digest of a replica', () => {

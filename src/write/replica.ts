@@ -1,7 +1,6 @@
 import type { BudgetShare } from '../base/budgets.ts'
 import { assert } from '../base/errors.ts'
-import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
-import { idsFromSeed } from '../base/new-ids.ts'
+import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { SlotAllocator } from '../points/point-table.ts'

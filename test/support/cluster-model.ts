@@ -1,6 +1,5 @@
 import type { Filter } from '../../src/base/filter.ts'
-import { idBytes, idFromBytes, idToBytes } from '../../src/base/ids.ts'
-import { idsFromSeed } from '../../src/base/new-ids.ts'
+import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../../src/base/ids.ts'
 import { type PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
 import { RecordAssembler } from '../../src/cluster/log/records.ts'

@@ -1,5 +1,4 @@
-import { idBytes, idFromBytes } from '../../src/base/ids.ts'
-import { idsFromSeed } from '../../src/base/new-ids.ts'
+import { idBytes, idFromBytes, idsFromSeed } from '../../src/base/ids.ts'
 import type { LoggedInsert, Stamp } from '../../src/write/requests.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 

@@ -1,5 +1,5 @@
-import { IdLists } from '../../src/base/id-lists.ts'
-import type { Point, SearchQuery, SearchResults } from '../../src/base/point.ts'
+import { IdLists, type SearchResults } from '../../src/base/id-lists.ts'
+import type { Point, SearchQuery } from '../../src/base/point.ts'
 import type {
   CollectionStats,
   Database,

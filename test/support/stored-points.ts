@@ -1,5 +1,4 @@
-import { idFromBytes } from '../../src/base/ids.ts'
-import { newId } from '../../src/base/new-ids.ts'
+import { idFromBytes, newId } from '../../src/base/ids.ts'
 import { readRows } from '../../src/storage/files/row-file.ts'
 import type { Change, Insertion, KeyedRequest, Store, WriteGroup } from '../../src/storage/store.ts'
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { idFromBytes } from '../../base/ids.ts'
-import { idSeedBytes, idsFromSeed } from '../../base/new-ids.ts'
+import { idFromBytes, idSeedBytes, idsFromSeed } from '../../base/ids.ts'
 import type { NewPoint } from '../../base/point.ts'
 import type { LoggedInsert } from '../../write/requests.ts'
 import { isLongAgo, RecentChanges, recordsMax } from './recent-changes.ts'

@@ -1,5 +1,4 @@
-import { idBytes, idFromBytes } from '../../base/ids.ts'
-import { idsFromSeed } from '../../base/new-ids.ts'
+import { idBytes, idFromBytes, idsFromSeed } from '../../base/ids.ts'
 import { partitionOf } from '../../base/partitions.ts'
 import type { ClusterRequest } from './request-codec.ts'
 

@@ -1,6 +1,6 @@
 import type { AnswerRoom } from '../../base/budgets.ts'
 import { DatabaseError } from '../../base/errors.ts'
-import { IdLists } from '../../base/id-lists.ts'
+import { IdLists, type SearchResults } from '../../base/id-lists.ts'
 import { idBytes } from '../../base/ids.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import {
@@ -10,7 +10,6 @@ import {
   type Point,
   type Profile,
   type SearchPlan,
-  type SearchResults,
   type VectorQuery,
 } from '../../base/point.ts'
 import { filterMessage, filterOf } from '../../messages/filters.ts'

@@ -1,6 +1,6 @@
 import type { Filter } from '../../base/filter.ts'
 import { onlyIds } from '../../base/filter-builder.ts'
-import { IdLists } from '../../base/id-lists.ts'
+import { IdLists, type SearchResults } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes, idToBytes } from '../../base/ids.ts'
 import {
   type HitDetails,
@@ -8,7 +8,6 @@ import {
   type Profile,
   pinnedHitsMax,
   type SearchQuery,
-  type SearchResults,
   type VectorQuery,
   type WordCounts,
   type WordQuery,
