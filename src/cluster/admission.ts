@@ -7,8 +7,7 @@ import { unlessAborted, Waiters } from './waiting.ts'
 
 interface AdmissionOptions {
   readonly barriers: Barriers
-  /** Undefined while the node joins its cluster. */
-  readonly applier: () => Applier | undefined
+  readonly applier: Applier
   /** The last position of the log. */
   readonly last: () => Promise<number>
   readonly timeoutMs: number
@@ -47,8 +46,8 @@ export class Admission {
    */
   async latest(signal: AbortSignal | undefined): Promise<number> {
     if (signal?.aborted) throw cancellation(signal)
-    const applier = this.#options.applier()
-    if (applier?.failure !== undefined) throw applier.failure
+    const { applier } = this.#options
+    if (applier.failure !== undefined) throw applier.failure
     const before = this.#position
     const barrier = this.#options.barriers.next()
     const position = await unlessAborted(barrier, signal).catch((cause: unknown) => {
@@ -60,8 +59,8 @@ export class Admission {
       const lost = new LogLost(
         `it ends at position ${position}, and this node has applied it up to ${before}`,
       )
-      applier?.fail(lost)
-      throw applier?.failure ?? lost
+      applier.fail(lost)
+      throw applier.failure ?? lost
     }
     await this.waitFor(position, signal)
     return position
@@ -105,10 +104,8 @@ export class Admission {
   async waitFor(position: number, signal: AbortSignal | undefined): Promise<void> {
     const timeout = AbortSignal.timeout(this.#options.timeoutMs)
     const either = signal === undefined ? timeout : AbortSignal.any([timeout, signal])
-    const applier = this.#options.applier()
-    if (applier === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
     try {
-      await applier.waitFor(position, either)
+      await this.#options.applier.waitFor(position, either)
     } catch (error) {
       if (signal?.aborted) throw cancellation(signal)
       if (error instanceof DatabaseError) throw error
@@ -120,7 +117,7 @@ export class Admission {
   }
 
   get #position(): number {
-    return this.#options.applier()?.applied.position ?? 0
+    return this.#options.applier.applied.position
   }
 }
 

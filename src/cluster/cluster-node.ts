@@ -34,16 +34,24 @@ import { PointsSender } from './transfer/points-stream.ts'
 import { isNoOutage, untilAnswered } from './waiting.ts'
 import { freesSpace, Writes, type WriteTarget } from './writes.ts'
 
-/** What exists once the node has started. */
-interface Parts {
+/** Opens the collections of a node with these hooks. */
+export type LoadCollections = (
+  replicaOf: (collection: string) => ReplicaHooks,
+) => Promise<{ readonly main: Collection; readonly set: CollectionSet }>
+
+/** What a node begins with. */
+interface Beginning {
   readonly main: Collection
-  readonly collections: ClusterCollections
+  readonly set: CollectionSet
+  readonly partitions: HeldPartitions
+  /** The place in the log that its data have reached. */
+  readonly from: LogPlace
 }
 
 /**
  * A node of a cluster: an engine whose collections change only through the cluster's log.
  *
- *   new ClusterNode ─> collections are opened with `replicaOf` ─> start ─> caught up: ready ─> close
+ *   ClusterNode.open: its collections are opened ─> it applies the log ─> caught up: ready ─> close
  *
  * A node that holds all points answers every read alone; otherwise it also asks other nodes. A write can be sent to
  * any node. It goes through the log, and is answered when this node has applied it durably.
@@ -52,94 +60,200 @@ interface Parts {
  */
 export class ClusterNode {
   readonly #options: ClusterNodeOptions
-  readonly #logId: string
+  readonly #main: Collection
+  readonly collections: ClusterCollections
+  /** The partitions that this node holds, and those that it receives. */
+  readonly partitions: HeldPartitions
   readonly #outcomes = new Outcomes()
   readonly #publisher: Publisher
+  readonly #applier: Applier
   readonly #admission: Admission
-  readonly #audits: Audits
-  readonly #partitions: HeldPartitions
   readonly #placement: OwnedPlacement
   readonly #scatter: Scatter
   readonly writes: Writes
+  readonly #audits: Audits
+  readonly #chores: NodeChores
+  readonly #moves: PartitionMoves
+  readonly #snapshotSender: SnapshotPartSender
+  /** The handlers that answer other nodes. */
+  readonly peerHandlers: PeerHandlers
   readonly #stop = new AbortController()
-  #applier: Applier | undefined
-  #parts: Parts | undefined
-  #from: LogPlace = { position: 0, clockUs: 0 }
+  #caughtUp: Promise<void> = Promise.resolve()
   #isCaughtUp = false
   /** Why this node should not be read from; undefined: it can be. */
   #doubt: string | undefined
   /** By collection, why it cannot apply its changes for now. */
   readonly #stalls = new Map<string, Error>()
-  #chores: NodeChores | undefined
-  readonly #handlers: Map<string, PeerHandler> = new Map<string, PeerHandler>([
-    ...readHandlers(this),
-    ['stats', statsHandler(this)],
-  ])
-  #moves: PartitionMoves | undefined
   #acknowledged = 0
   /** The highest log position in an answer of another node. */
   #seen = 0
   #hedges = 0
-  #snapshotSender: SnapshotPartSender | undefined
   #working: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
 
-  constructor(options: ClusterNodeOptions) {
+  /**
+   * Opens the collections of a node, and starts to apply the log to them.
+   *
+   * @param signal aborts the opening
+   * @throws Error when their data do not belong to this log
+   */
+  static async open(
+    options: ClusterNodeOptions,
+    load: LoadCollections,
+    signal: AbortSignal,
+  ): Promise<ClusterNode> {
+    const { log, logger, retryMs: againMs, sharding } = options
+    const partitions = new HeldPartitions(sharding.held)
+    const opened = Promise.withResolvers<ClusterNode>()
+    opened.promise.catch(() => {})
+    let node: ClusterNode | undefined
+    try {
+      const { main, set } = await load((collection) => ({
+        logId: shortIdOf(log),
+        held: partitions,
+        floor: () => (node === undefined ? unknownPlace : node.#applier.applied),
+        onVisible: (position) => {
+          if (node !== undefined) node.#applier.show(position)
+        },
+        onDue: () => void node?.tick(),
+        expire: async (take) => await (await opened.promise).#expire(collection, take),
+        onStall: (stall) => {
+          if (node !== undefined) node.#noteStall(collection, stall)
+        },
+        retryMs: againMs,
+      }))
+      const attempt = { what: 'joining the cluster', isFinal: isNoOutage, logger, signal, againMs }
+      const from = await untilAnswered(() => placeIn(options, main, set), attempt)
+      node = new ClusterNode(options, { main, set, partitions, from })
+      // Before anything is applied, so that a program without cluster support never opens the data of a replica.
+      await main.replica.mark()
+      const { last } = await untilAnswered(() => log.bounds(), attempt)
+      node.#start(last)
+      opened.resolve(node)
+      return node
+    } catch (error) {
+      opened.reject(error)
+      throw error
+    }
+  }
+
+  private constructor(options: ClusterNodeOptions, { main, set, partitions, from }: Beginning) {
     this.#options = options
-    const { log, name, run = Date.now().toString(36) } = options
-    this.#logId = shortIdOf(log)
-    const origin = `${name}.${run}`
+    this.#main = main
+    this.collections = new ClusterCollections(set, this)
+    this.partitions = partitions
+    const { log, name, run = Date.now().toString(36), logger, timeoutMs, logHoldMs, onGap } = options
+    const { retryMs = usualRetryMs, maxBufferedBytes, maxRequestBytes } = options
+    const { owners, isLive, peers } = options.sharding
+    const { signal } = this.#stop
     this.#publisher = new Publisher({
       log,
-      origin,
+      origin: `${name}.${run}`,
       outcomes: this.#outcomes,
       nowUs: options.nowUs ?? (() => Date.now() * 1000),
-      bytesMax: options.maxBufferedBytes,
-      writtenBytesMax: writtenBytesMax(options.maxRequestBytes),
-      timeoutMs: options.timeoutMs,
-      retryMs: options.retryMs ?? retryMs,
+      bytesMax: maxBufferedBytes,
+      writtenBytesMax: writtenBytesMax(maxRequestBytes),
+      timeoutMs,
+      retryMs,
       onAppend: options.onAppend,
       onAcknowledge: options.onAcknowledge,
     })
-    this.#audits = new Audits({
-      node: name,
-      logger: options.logger,
-      othersWith: (partition) => this.#placement.owners(partition).filter((each) => each !== name).length,
-      onMinority: (reason) => {
-        this.#doubt = reason
-        this.#unusable.resolve(reason)
-      },
-    })
-    this.#admission = new Admission({
-      barriers: new Barriers(() => this.#publisher.barrier()),
-      applier: () => this.#applier,
-      last: async () => (await log.bounds()).last,
-      timeoutMs: options.timeoutMs,
-    })
-    const { owners, isLive, held, peers } = options.sharding
-    this.#partitions = new HeldPartitions(held)
+    const publisher = this.#publisher
     this.#placement = new OwnedPlacement({ self: name, owners, isLive, held: () => this.held })
+    const placement = this.#placement
     this.#scatter = new Scatter({
-      placement: this.#placement,
+      placement,
       self: name,
       onHedge: () => {
         this.#hedges += 1
       },
     })
+    this.#audits = new Audits({
+      node: name,
+      logger,
+      othersWith: (partition) => placement.owners(partition).filter((each) => each !== name).length,
+      onMinority: (reason) => {
+        this.#doubt = reason
+        this.#unusable.resolve(reason)
+      },
+    })
+    this.#chores = new NodeChores(
+      {
+        position: () => this.position,
+        mark: () => main.replica.mark(),
+        audit: (collection) => publisher.submit({ kind: 'audit' }, { collection, signal }),
+        set,
+        logger,
+        signal,
+        markMs: options.markMs,
+        auditMs: options.auditMs,
+      },
+      from.position,
+    )
+    this.#applier = new Applier({
+      log,
+      main,
+      set,
+      outcomes: this.#outcomes,
+      from,
+      logger,
+      bytesInFlightMax: maxBufferedBytes,
+      chunkCacheBytesMax: writtenBytesMax(maxRequestBytes),
+      retryMs,
+      onApply: options.onApply,
+      onGap,
+      held: () => (this.held.isAll ? undefined : this.held),
+      onAudit: (...audit) => this.#onAudit(...audit),
+      onCut: (...cut) => this.#snapshotSender.cut(...cut),
+      onDigest: (collection, found) => this.#audits.compare(collection, found),
+      isAppliedElsewhere: (position) => this.#isAppliedElsewhere(position),
+      onFailure: (error) => this.#fail(error),
+    })
+    const applier = this.#applier
+    this.#admission = new Admission({
+      barriers: new Barriers(() => publisher.barrier()),
+      applier,
+      last: async () => (await log.bounds()).last,
+      timeoutMs,
+    })
     this.writes = new Writes({
       self: name,
       node: this,
       peers,
-      placement: this.#placement,
+      placement,
       scatter: this.#scatter,
-      publisher: this.#publisher,
+      publisher,
       waitFor: (position, signal) => this.#admission.waitFor(position, signal),
       stall: () => this.#stall,
-      timeoutMs: options.timeoutMs,
-      retryMs: options.retryMs ?? retryMs,
-      stop: this.#stop.signal,
+      timeoutMs,
+      retryMs,
+      stop: signal,
     })
-    for (const [operation, handler] of this.writes.handlers) this.#handlers.set(operation, handler)
+    const transfer = { partitions, set, applier, logHoldMs }
+    this.#moves = new PartitionMoves({ ...transfer, main, peers, logger, stop: signal })
+    const isLogLost = (): boolean => this.lostLog !== undefined
+    this.#snapshotSender = new SnapshotPartSender({ ...transfer, self: name, isLogLost })
+    const serves = (): boolean => this.status.isReady
+    const points = new PointsSender({ ...transfer, logId: shortIdOf(log), serves })
+    this.peerHandlers = new Map<string, PeerHandler>([
+      ...readHandlers(this),
+      ['stats', statsHandler(this)],
+      ...this.writes.handlers,
+      ...points.handlers,
+      ...this.#snapshotSender.handlers,
+    ])
+  }
+
+  /** @param last the end of the log: when this node has applied that, it has caught up */
+  #start(last: number): void {
+    this.#applier.start()
+    this.#moves.start()
+    this.#working = this.#chores.run()
+    this.#caughtUp = this.#applier.waitFor(last, this.#stop.signal).then(() => {
+      this.#isCaughtUp = true
+    })
+    // `#fail` has reported the error, or the node was closed.
+    this.#caughtUp.catch(() => {})
   }
 
   /**
@@ -150,122 +264,33 @@ export class ClusterNode {
     return this.#unusable.promise
   }
 
-  /** The hooks to open a collection of this node with. */
-  replicaOf(collection: string): ReplicaHooks {
-    return {
-      logId: this.#logId,
-      held: this.#partitions,
-      floor: () => this.#applier?.applied ?? this.#from,
-      onVisible: (position) => this.#applier?.show(position),
-      onDue: () => void this.tick(),
-      expire: (take) => this.#expire(collection, take),
-      onStall: (stall) => this.#noteStall(collection, stall),
-      retryMs: this.#options.retryMs,
-    }
-  }
-
-  /**
-   * Starts to apply the log to the opened collections.
-   *
-   * @throws Error when their data do not belong to this log
-   */
-  async start(main: Collection, set: CollectionSet): Promise<void> {
-    const { log, logger, maxBufferedBytes, maxRequestBytes } = this.#options
-    const { signal } = this.#stop
-    const attempt = {
-      what: 'joining the cluster',
-      isFinal: isNoOutage,
-      logger,
-      signal,
-      againMs: this.#options.retryMs,
-    }
-    this.#from = await untilAnswered(() => this.#placeOf(main, set), attempt)
-    this.#chores = new NodeChores(
-      {
-        position: () => this.position,
-        mark: () => main.replica.mark(),
-        audit: (collection) => this.#publisher.submit({ kind: 'audit' }, { collection, signal }),
-        set,
-        logger,
-        signal,
-        markMs: this.#options.markMs,
-        auditMs: this.#options.auditMs,
-      },
-      this.#from.position,
-    )
-    const chores = this.#chores
-    this.#parts = { main, collections: new ClusterCollections(set, this) }
-    this.#applier = new Applier({
-      log,
-      main,
-      set,
-      outcomes: this.#outcomes,
-      from: this.#from,
-      logger,
-      bytesInFlightMax: maxBufferedBytes,
-      chunkCacheBytesMax: writtenBytesMax(maxRequestBytes),
-      retryMs: this.#options.retryMs ?? retryMs,
-      onApply: this.#options.onApply,
-      onGap: this.#options.onGap,
-      held: () => this.#part,
-      onAudit: (collection, position, digest) => {
-        chores.noteAudit()
-        // Audits from before the start were compared long ago, and a collection can be ahead of them.
-        if (this.#isCaughtUp)
-          this.#audit(collection, { node: this.#options.name, position, digest, held: this.held })
-      },
-      onCut: (...cut) => this.#snapshotSender!.cut(...cut),
-      onDigest: (collection, found) => this.#audits.compare(collection, found),
-      isAppliedElsewhere: (position) => this.#isAppliedElsewhere(position),
-      onFailure: (error) => this.#fail(error),
-    })
-    // Before anything is applied, so that a program without cluster support never opens the data of a replica.
-    await main.replica.mark()
-    const { last } = await untilAnswered(() => log.bounds(), attempt)
-    this.#moves = this.#movesOf(this.#applier, main, set)
-    this.#applier.start()
-    this.#moves.start()
-    this.#working = chores.run()
-    this.#applier.waitFor(last, this.#stop.signal).then(
-      () => {
-        this.#isCaughtUp = true
-      },
-      // `#fail` has reported the error, or the node was closed.
-      () => {},
-    )
-  }
-
   /** The default collection, for the api. */
   get database(): ClusterDatabase {
     const name = defaultCollection
-    return new ClusterDatabase({ name, alias: name, collection: this.#started.main }, this)
-  }
-
-  get collections(): ClusterCollections {
-    return this.#started.collections
+    return new ClusterDatabase({ name, alias: name, collection: this.#main }, this)
   }
 
   get status(): LocalStatus {
-    const failure = this.#applier?.failure
+    const { failure } = this
     const isWhole = this.#isCaughtUp && this.#doubt === undefined
     return {
       position: this.position,
-      floor: this.#chores?.floor ?? 0,
+      floor: this.#chores.floor,
       isReady: isWhole && failure === undefined,
       answers: isWhole && (failure === undefined || this.lostLog !== undefined),
       digestMismatches: this.#audits.mismatches,
-      fault: (failure ?? this.#stall)?.message ?? this.#applier?.obstacle ?? this.#doubt,
+      fault: (failure ?? this.#stall)?.message ?? this.#applier.obstacle ?? this.#doubt,
     }
   }
 
   /** All log records up to here are applied. */
   get position(): number {
-    return this.#applier?.applied.position ?? 0
+    return this.#applier.applied.position
   }
 
   /** See `Applier.visible`. */
   get visible(): number {
-    return this.#applier?.visible ?? 0
+    return this.#applier.visible
   }
 
   /**
@@ -288,13 +313,7 @@ export class ClusterNode {
 
   /** The partitions that this node holds completely. */
   get held(): PartitionSet {
-    return this.#partitions.now
-  }
-
-  /** The partitions that this node holds; undefined when it holds all. */
-  get #part(): PartitionSet | undefined {
-    const { held } = this
-    return held.isAll ? undefined : held
+    return this.partitions.now
   }
 
   /** What reads on other nodes need. */
@@ -320,9 +339,9 @@ export class ClusterNode {
     signal: AbortSignal | undefined,
     since: Moment | undefined,
   ): Promise<PointsSnapshot | undefined> {
+    if (this.#placement.isWhole) return undefined
     const sender = this.#snapshotSender
-    if (sender === undefined || this.#placement.isWhole) return undefined
-    const { name: collection } = this.#started.collections.get(name)
+    const { name: collection } = this.collections.get(name)
     const cut = async (nodes: readonly string[]): Promise<Cut> => {
       if (this.lostLog !== undefined) return { token: '', position: this.position }
       const token = randomUUID()
@@ -334,18 +353,13 @@ export class ClusterNode {
     return await openMergedSnapshot({ ...this.#asking, sender, collection, cut, cover, since, signal })
   }
 
-  /** The handlers that answer other nodes. */
-  get peerHandlers(): PeerHandlers {
-    return this.#handlers
-  }
-
   leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
-    return this.#started.collections.leaseLocal(name)
+    return this.collections.leaseLocal(name)
   }
 
   /** Counts the points on this node: see `CollectionSet.pointsIn`. */
   async countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']> {
-    return await this.#started.collections.countLocal(...asked)
+    return await this.collections.countLocal(...asked)
   }
 
   countOnNodes(
@@ -358,11 +372,7 @@ export class ClusterNode {
 
   /** Resolves when everything that was in the log at the start is applied. */
   async caughtUp(): Promise<void> {
-    while (!this.#isCaughtUp) {
-      if (this.#applier?.failure !== undefined) throw this.#applier.failure
-      this.#stop.signal.throwIfAborted()
-      await delay(1)
-    }
+    await this.#caughtUp
   }
 
   /** See `Admission.admit`. */
@@ -384,17 +394,17 @@ export class ClusterNode {
 
   /** Why this node no longer applies the log; undefined while it does. */
   get failure(): Error | undefined {
-    return this.#applier?.failure
+    return this.#applier.failure
   }
 
   /** Why the log is lost, as far as this node knows. */
   get lostLog(): string | undefined {
-    return lostIn(this.#applier?.failure)
+    return lostIn(this.failure)
   }
 
   /** Stops applying a log that is lost, and accepts no more writes. */
   giveUpLog(why: string): void {
-    this.#applier?.fail(new LogLost(why))
+    this.#applier.fail(new LogLost(why))
   }
 
   async write<Request extends LoggedRequest>(
@@ -424,53 +434,31 @@ export class ClusterNode {
 
   /** See `PartitionMoves.take`. */
   async takePartitions(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void> {
-    await this.#startedMoves.take(wanted, from, signal)
+    await this.#moves.take(wanted, from, signal)
   }
 
   /** See `PartitionMoves.drop`. */
   async dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void> {
-    await this.#startedMoves.drop(gone, signal)
-  }
-
-  get #startedMoves(): PartitionMoves {
-    if (this.#moves === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
-    return this.#moves
-  }
-
-  #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves {
-    const partitions = this.#partitions
-    const { logger, logHoldMs } = this.#options
-    const { peers } = this.#options.sharding
-    const senderOptions = { partitions, set, applier, logHoldMs }
-    this.#snapshotSender = new SnapshotPartSender({
-      ...senderOptions,
-      self: this.#options.name,
-      isLogLost: () => this.lostLog !== undefined,
-    })
-    const points = new PointsSender({
-      ...senderOptions,
-      logId: this.#logId,
-      serves: () => this.status.isReady,
-    })
-    for (const sender of [points, this.#snapshotSender]) {
-      for (const [method, handler] of sender.handlers) this.#handlers.set(method, handler)
-    }
-    return new PartitionMoves({ ...senderOptions, main, peers, logger, stop: this.#stop.signal })
+    await this.#moves.drop(gone, signal)
   }
 
   /** Finishes the records that are being applied, and stops. The caller closes the collections afterwards. */
   async close(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#publisher.close()
-    this.#snapshotSender?.close()
-    await this.#applier?.close()
-    await this.#moves?.ended()
+    this.#snapshotSender.close()
+    await this.#applier.close()
+    await this.#moves.ended()
     await this.#working
     this.#outcomes.end(uncertain(this.#stop.signal.reason))
   }
 
   /** Tells the others what this node holds of a collection, and compares it with what they tell. */
-  #audit(collection: string, own: NodeDigest): void {
+  #onAudit(collection: string, position: number, digest: Uint8Array): void {
+    this.#chores.noteAudit()
+    // Audits from before the start were compared long ago, and a collection can be ahead of them.
+    if (!this.#isCaughtUp) return
+    const own: NodeDigest = { node: this.#options.name, position, digest, held: this.held }
     this.#audits.add(collection, own)
     const { signal } = this.#stop
     this.#publisher.submit({ kind: 'digest', ...own }, { collection, signal }).catch((err: unknown) => {
@@ -478,25 +466,9 @@ export class ClusterNode {
     })
   }
 
-  get #started(): Parts {
-    if (this.#parts === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
-    return this.#parts
-  }
-
   /** @throws the failure of the applier: this node would never have the outcome of a write */
   #checkApplies(): void {
-    const { failure } = this.#applier ?? {}
-    if (failure !== undefined) throw failure
-  }
-
-  /** The place in the log that the data of the directory have reached. */
-  async #placeOf(main: Collection, set: CollectionSet): Promise<LogPlace> {
-    const { log, documents, name: node } = this.#options
-    const hasPoints = main.stats.sequence > 0 || set.count > 1
-    const { applied } = main.replica
-    checkHeld({ applied, sequence: main.stats.sequence }, this.held)
-    const stored = await set.storedPosition()
-    return await placeOf({ log, documents, logId: this.#logId, node, applied, stored, hasPoints })
+    if (this.failure !== undefined) throw this.failure
   }
 
   async #isAppliedElsewhere(position: number): Promise<boolean> {
@@ -544,6 +516,20 @@ export class ClusterNode {
   }
 }
 
+/** The place in the log that the data of the directory have reached. */
+async function placeIn(
+  { log, documents, name: node, sharding }: ClusterNodeOptions,
+  main: Collection,
+  set: CollectionSet,
+): Promise<LogPlace> {
+  const { sequence } = main.stats
+  const { applied } = main.replica
+  checkHeld({ applied, sequence }, sharding.held)
+  const hasPoints = sequence > 0 || set.count > 1
+  const stored = await set.storedPosition()
+  return await placeOf({ log, documents, logId: shortIdOf(log), node, applied, stored, hasPoints })
+}
+
 /** Why a node needs a copy of another node's data, if the error or one of its causes says so. */
 export function needIn(error: unknown): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {
@@ -552,5 +538,7 @@ export function needIn(error: unknown): string | undefined {
   return damageIn(error)?.message
 }
 
-const retryMs = 200
+/** Of a node that has not read where its data are. */
+const unknownPlace: LogPlace = { position: 0, clockUs: 0 }
+const usualRetryMs = 200
 const expireMs = 500

@@ -20,7 +20,7 @@ import { NodeRequests, twinMessage, untilNameIsFree } from './requests.ts'
 import { type ClusterServiceOptions, ServiceStatus } from './service-status.ts'
 import { PartitionMover } from './transfer/partition-mover.ts'
 import { fetchReplica } from './transfer/replica-fetch.ts'
-import { isNoOutage, pause, untilAnswered, Waiters } from './waiting.ts'
+import { isNoOutage, pause, unlessAborted, untilAnswered, Waiters } from './waiting.ts'
 
 /**
  * A process's side of its cluster: the connection to the log servers, the node, its membership, and the status for
@@ -386,7 +386,7 @@ export class ClusterService {
     if (this.#fetches > 0 && performance.now() - this.#fetchedMs < againMs)
       await pause(againMs, this.#stop.signal)
     this.#logger.warn({ reason }, 'this node fetches everything from another one')
-    if (this.#node !== undefined)
+    if (data.loaded !== undefined)
       await this.#unload(data, why, () => requestReplacement(data.dataDir, reason))
     this.#reason = why
     await data.unload(new DatabaseError('not_ready', why))
@@ -440,14 +440,13 @@ export class ClusterService {
     const { node: name, maxBufferedBytes, maxRequestBytes, onAppend, onApply, onAcknowledge } = this.#options
     const { appendTimeoutMs = 0, logBytesMax } = this.#options
     // What an earlier attempt has left behind.
-    if (this.#node !== undefined) await this.#unload(data, 'this node loads its data again')
+    if (data.loaded !== undefined) await this.#unload(data, 'this node loads its data again')
     this.#generation += 1
     const { main: stored } = await data.openStore()
-    const sharding = await this.#answered(async () => await this.#parts!.shardingOf(stored))
-    const node = new ClusterNode({
-      sharding,
+    const options = {
+      sharding: await this.#answered(async () => await this.#parts!.shardingOf(stored)),
       log: this.#log,
-      documents: this.#nats!.documents,
+      documents: this.#documents,
       name,
       maxBufferedBytes: Math.min(maxBufferedBytes, logBytesMax / logShare),
       maxRequestBytes,
@@ -460,11 +459,11 @@ export class ClusterService {
       onAcknowledge,
       timeoutMs: Math.max(timeoutMs, appendTimeoutMs + answerMs),
       run: `${Date.now().toString(36)}-${this.#generation}`,
-    })
+    }
+    const { signal } = this.#stop
+    const node = await ClusterNode.open(options, (replicaOf) => data.load(replicaOf), signal)
     this.#node = node
-    const { main, set } = await data.load((collection) => node.replicaOf(collection))
-    await node.start(main, set)
-    await node.caughtUp()
+    await unlessAborted(node.caughtUp(), signal)
     this.#reason = undefined
     this.#lost = undefined
     this.#copyFromMs = 0
@@ -473,7 +472,7 @@ export class ClusterService {
       this.#need = reason
       this.#happened.wakeAll()
     })
-    this.#parts!.startMoves(node, this.#stop.signal)
+    this.#parts!.startMoves(node, signal)
     if (this.#fetches > 0) this.#options.onServing?.(true)
     return 'caughtUp'
   }
@@ -560,8 +559,8 @@ export class ClusterService {
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     await this.#parts?.stopMoves()
-    await this.#node?.close()
     await this.#running
+    await this.#node?.close()
   }
 
   /** Closes the connections; to be called after the collections are closed. */

@@ -82,10 +82,10 @@ export class ServiceStatus {
 
   /** Why other nodes cannot fetch its data; undefined when they can, also while it is drained. */
   get notServing(): string | undefined {
-    const { reason, node } = this.#now()
+    const { reason, node, state } = this.#now()
     if (reason !== undefined) return reason
-    if (node === undefined) return 'this node is waiting for the log servers of its cluster'
-    const { isReady, fault } = node.status
+    if (state === 'joining') return 'this node is waiting for the log servers of its cluster'
+    const { isReady, fault } = node?.status ?? beginning
     if (fault !== undefined) return fault
     return isReady ? undefined : 'this node has not caught up with the log of its cluster yet'
   }

@@ -38,20 +38,24 @@ export const mutants: Readonly<Record<string, () => void>> = {
   },
   // For a node with a part of the points: it skips half of the partitions of each insert.
   'a part that is passed over'() {
-    const { start } = ClusterNode.prototype
-    ClusterNode.prototype.start = async function (this: ClusterNode, main, set) {
-      const { replica } = main
-      const apply = replica.apply.bind(replica)
-      Object.assign(replica, {
-        apply: (...[request, stamp, held]: Parameters<typeof apply>) => {
-          const isMissed = request.kind === 'insert' && process.env.CLUSTER_NODE_NAME === 'node-1'
-          const own = [...(held ?? PartitionSet.all())].filter(
-            (partition) => !isMissed || partition % 2 === 0,
-          )
-          return apply(request, stamp, PartitionSet.of(own))
-        },
-      })
-      await start.call(this, main, set)
+    const { open } = ClusterNode
+    ClusterNode.open = async (options, load, signal) => {
+      const loadHalf: typeof load = async (replicaOf) => {
+        const loaded = await load(replicaOf)
+        const { replica } = loaded.main
+        const apply = replica.apply.bind(replica)
+        Object.assign(replica, {
+          apply: (...[request, stamp, held]: Parameters<typeof apply>) => {
+            const isMissed = request.kind === 'insert' && process.env.CLUSTER_NODE_NAME === 'node-1'
+            const own = [...(held ?? PartitionSet.all())].filter(
+              (partition) => !isMissed || partition % 2 === 0,
+            )
+            return apply(request, stamp, PartitionSet.of(own))
+          },
+        })
+        return loaded
+      }
+      return await open.call(ClusterNode, options, loadHalf, signal)
     }
   },
 }

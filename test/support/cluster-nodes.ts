@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet, partitionCount } from '../../src/base/partitions.ts'
-import { ClusterNode } from '../../src/cluster/cluster-node.ts'
+import { ClusterNode, type LoadCollections } from '../../src/cluster/cluster-node.ts'
 import type { Sharding } from '../../src/cluster/cluster-node-options.ts'
 import type { PartitionMover } from '../../src/cluster/transfer/partition-mover.ts'
 import { CollectionSet } from '../../src/collections/collection-set.ts'
@@ -128,7 +128,7 @@ export class SimulatedNode implements AsyncDisposable {
     const asked = await this.#setup.shardingOf?.(store.main)
     const parts = asked ?? (sharding === undefined ? alone(name) : { ...sharding, held: held! })
     this.#sharding = asked
-    const node = new ClusterNode({
+    const options = {
       name,
       log: connection,
       documents: documents.connect(),
@@ -146,25 +146,30 @@ export class SimulatedNode implements AsyncDisposable {
       markMs,
       expireMs: 5,
       auditMs,
-    })
+    }
     const engine = startEngine(config)
-    const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })
-    const replicaOf = (collection: string): ReturnType<ClusterNode['replicaOf']> => node.replicaOf(collection)
-    const set = new CollectionSet({ ...config, engine, store, main, replicaOf })
+    let node: ClusterNode | undefined
+    let loaded: Pick<Loaded, 'main' | 'set'> | undefined
     const stop = async (): Promise<void> => {
       this.#running = undefined
-      await node.close()
+      await node?.close()
       await connection.close()
-      await set.close()
+      await loaded?.set.close()
       await engine.close(0)
       await store.close()
     }
-    await node.start(main, set).catch(async (error: unknown) => {
+    const load: LoadCollections = async (replicaOf) => {
+      const main = await engine.openCollection(store.main, { ...config, replica: replicaOf('default') })
+      loaded = { main, set: new CollectionSet({ ...config, engine, store, main, replicaOf }) }
+      return loaded
+    }
+    const { signal } = new AbortController()
+    node = await ClusterNode.open(options, load, signal).catch(async (error: unknown) => {
       await stop()
       throw error
     })
     await documents.connect().announce(name, new Uint8Array())
-    this.#running = { node, store, main, set, stop }
+    this.#running = { node, store, ...loaded!, stop }
     return this.#running
   }
 

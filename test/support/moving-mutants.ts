@@ -15,7 +15,7 @@ export const movingMutants: Readonly<Record<string, Mutant>> = {
       const { main, node } = simulated.up
       Object.assign(node, {
         takePartitions: async (wanted: PartitionSet, from: string, signal: AbortSignal) => {
-          const held = node.replicaOf('default').held!
+          const held = node.partitions
           held.coming = wanted
           try {
             const { peers } = simulated.sharding!
