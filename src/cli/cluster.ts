@@ -9,7 +9,7 @@ import {
   type PartitionsStatus,
   stateWords,
 } from '../base/cluster-status.ts'
-import type { HttpService } from '../client/http-call.ts'
+import { type HttpService, httpRequest } from '../client/http-call.ts'
 import { readConfig } from '../config.ts'
 import { aligned, type Environment, UsageError } from './arguments.ts'
 import { addHttpOptions, fetchFrom, type HttpOptions, httpService, textOf } from './connection.ts'
@@ -43,8 +43,7 @@ async function drainNode(
   options: HttpOptions & { readonly undo?: boolean },
   environment: Environment,
 ): Promise<void> {
-  const method = options.undo ? 'DELETE' : 'POST'
-  await changeNode(node, '/drain', method, options, environment)
+  await changeNode(options.undo ? 'UndrainNode' : 'DrainNode', node, options, environment)
   console.log(
     options.undo
       ? `node ${node} accepts clients again`
@@ -72,7 +71,7 @@ async function setReplicas(
       `each point is on ${before} nodes, and would be on ${replicas}, so that ${before - replicas} fewer nodes may fail at a time; confirm with --yes`,
     )
   }
-  await textOf(await fetchFrom(service, `/cluster/replicas?count=${replicas}`, 'PUT'))
+  await textOf(await fetchFrom(service, httpRequest('SetReplicas', { count: replicas })))
   console.log(
     `each point will be on ${replicas === 1 ? 'one node' : `${replicas} nodes`}: \`vicinal cluster status\` shows how many copies are still to be fetched and deleted`,
   )
@@ -89,7 +88,7 @@ async function refetchNode(
       `node ${node} would discard its data, and not be ready until it has fetched them again: confirm with --yes`,
     )
   }
-  await changeNode(node, '/refetch', 'POST', options, environment)
+  await changeNode('RefetchNode', node, options, environment)
   console.log(
     `node ${node} fetches all data from another node: \`vicinal cluster join\` at this node shows its progress`,
   )
@@ -114,14 +113,12 @@ async function awaitJoin(options: HttpOptions, environment: Environment): Promis
 }
 
 async function changeNode(
+  change: 'DrainNode' | 'UndrainNode' | 'RefetchNode' | 'RemoveNode',
   node: string,
-  change: '' | '/drain' | '/refetch',
-  method: 'POST' | 'DELETE',
   options: HttpOptions,
   environment: Environment,
 ): Promise<void> {
-  const path = `/cluster/nodes/${encodeURIComponent(node)}${change}`
-  await textOf(await fetchFrom(httpService(options, environment), path, method))
+  await textOf(await fetchFrom(httpService(options, environment), httpRequest(change, { name: node })))
 }
 
 /** Removes a node from its cluster. */
@@ -131,12 +128,12 @@ async function removeNode(
   environment: Environment,
 ): Promise<void> {
   if (!options.yes) throw new UsageError(`node ${node} would have to join again: confirm with --yes`)
-  await changeNode(node, '', 'DELETE', options, environment)
+  await changeNode('RemoveNode', node, options, environment)
   console.log(`node ${node} was removed`)
 }
 
 async function statusFrom(service: HttpService): Promise<ClusterStatus> {
-  const response = await fetchFrom(service, '/cluster')
+  const response = await fetchFrom(service, httpRequest('GetCluster'))
   if (response.status === 404) throw new Error(`${response.url}: this node is not in a cluster`)
   return JSON.parse(await textOf(response))
 }

@@ -8,7 +8,13 @@ import { apiKeyPath, unusedApiKeyPath } from '../base/api-key.ts'
 import { collectionName, collectionNameRule, defaultCollection } from '../base/collection.ts'
 import { tlsFault } from '../client/calls.ts'
 import type { VectorClient } from '../client/client.ts'
-import { authorizationOf, causeOf, type HttpService, refusalOf } from '../client/http-call.ts'
+import {
+  authorizationOf,
+  causeOf,
+  type HttpService,
+  type httpRequest,
+  refusalOf,
+} from '../client/http-call.ts'
 import { readConfig } from '../config.ts'
 import { type Environment, readNamed, UsageError } from './arguments.ts'
 
@@ -115,21 +121,19 @@ export function httpService(options: HttpOptions, environment: Environment): Htt
 }
 
 /**
- * Calls an operation that only HTTP has, and returns the answer, whatever its status.
+ * Calls an operation that only HTTP has, or gets a page, and returns the answer, whatever its status.
  *
  * @throws Error that says why there is no answer
  */
 export async function fetchFrom(
   service: HttpService,
-  path: string,
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE' = 'GET',
+  request: string | ReturnType<typeof httpRequest>,
   more: Readonly<Record<string, string>> = {},
-  body?: string,
 ): Promise<Response> {
   const { baseUrl, fetch: fetchOf = fetch } = service
+  const { method, path } = typeof request === 'string' ? { method: 'GET', path: request } : request
   try {
-    const headers = { ...authorizationOf(service), ...more }
-    return await fetchOf(baseUrl + path, { method, headers, ...(body === undefined ? {} : { body }) })
+    return await fetchOf(baseUrl + path, { method, headers: { ...authorizationOf(service), ...more } })
   } catch (cause) {
     const why = causeOf(cause)
     throw new Error(

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type CollectionInfo, defaultCollection, type WordSettings } from '../base/collection.ts'
 import { consistencyHeader } from '../base/request-headers.ts'
 import type { Words } from '../client/client.ts'
-import { refusalOf } from '../client/http-call.ts'
+import { httpRequest, refusalOf } from '../client/http-call.ts'
 import { type Config, readConfig } from '../config.ts'
 import {
   type ChangesChoice,
@@ -148,7 +148,7 @@ export async function* changesBytes(
   const textOf = ({ id, at }: JournalPlace): string => `${id}-${at}`
   const places = Object.entries(choice).map(([name, place]) => [name, textOf(place as JournalPlace)])
   const service = httpService(options, environment)
-  const response = await fetchFrom(service, `/changes?${new URLSearchParams(places)}`, 'POST', {})
+  const response = await fetchFrom(service, httpRequest('TakeChanges', Object.fromEntries(places)))
   // The node of a cluster, or an earlier program.
   if (response.status === 412 || response.status === 404) return
   yield* streamOf(response, service.baseUrl, 'the changes')
@@ -208,10 +208,9 @@ async function* downloaded(
 ): AsyncGenerator<Uint8Array> {
   const service = httpService(options, environment)
   const collection = collectionOf(options, environment)
-  const path = collection === undefined ? '/snapshots' : `/collections/${collection}/snapshots`
+  const parts = { since: since && `${since.databaseId}-${since.sequence}` }
   const consistency = options.isLatest ? { [consistencyHeader]: 'latest' } : {}
-  const query = since === undefined ? '' : `?since=${since.databaseId}-${since.sequence}`
-  const response = await fetchFrom(service, path + query, 'POST', consistency)
+  const response = await fetchFrom(service, httpRequest('TakeSnapshot', parts, collection), consistency)
   yield* streamOf(response, service.baseUrl, 'the snapshot')
 }
 

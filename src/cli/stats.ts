@@ -1,6 +1,6 @@
 import { defaultCollection } from '../base/collection.ts'
 import { partitionCount } from '../base/partitions.ts'
-import type { HttpService } from '../client/http-call.ts'
+import { type HttpService, httpRequest } from '../client/http-call.ts'
 import type { Environment } from './arguments.ts'
 import { collectionOf, fetchFrom, type HttpOptions, httpService, textOf } from './connection.ts'
 
@@ -33,11 +33,13 @@ async function figuresOfCollection(
   service: HttpService,
   name: string = defaultCollection,
 ): Promise<Record<string, unknown>> {
-  const path = `/collections/${encodeURIComponent(name)}`
-  const read = async (from: string): Promise<object> =>
-    JSON.parse(await textOf(await fetchFrom(service, from)))
-  const { name: collection, ...settings } = (await read(path)) as { readonly name: string }
-  const { all_collections: _, ...stats } = (await read(`${path}/stats`)) as Record<string, unknown>
+  const read = async (request: ReturnType<typeof httpRequest>): Promise<object> =>
+    JSON.parse(await textOf(await fetchFrom(service, request)))
+  const settingsOf = httpRequest('GetCollection', { name })
+  const { name: collection, ...settings } = (await read(settingsOf)) as { readonly name: string }
+  const { all_collections: _, ...stats } = (await read(httpRequest('GetStats', {}, name))) as {
+    readonly all_collections?: unknown
+  }
   const figures = figuresIn({ ...settings, ...stats, collection: undefined }, 'collection')
   return { collection, ...Object.fromEntries(figures) }
 }

@@ -1,6 +1,7 @@
 import { jsonNumbers } from '../base/attribute-json.ts'
 import { cancellation, DatabaseError, reasonHeader, reasonIn, reasonOfStatus } from '../base/errors.ts'
 import { positionHeader } from '../base/request-headers.ts'
+import { type HttpOperation, type HttpParts, httpRequest } from '../messages/http-paths.ts'
 import {
   addressesIn,
   boundsIn,
@@ -16,6 +17,8 @@ import {
 import type { Hit, StoredPayload } from './client.ts'
 import { attributeJson, attributesFromJson, dateIn, dateText } from './values.ts'
 
+export { httpRequest }
+
 /** The address of an HTTP service, and the credentials for it. */
 export interface HttpService extends CallBounds {
   /** Like `http://127.0.0.1:3000`. */
@@ -28,15 +31,24 @@ export interface HttpService extends CallBounds {
   readonly fetch?: typeof fetch | undefined
 }
 
-/** Calls the service; resolves with the status of a success and its JSON, undefined if the body is empty. */
 export interface HttpCaller {
-  <Answer>(
-    method: string,
-    path: string,
-    body: string | undefined,
-    details: CallDetails,
+  /** Calls an operation; resolves with the JSON of its answer, undefined if the body is empty. */
+  ask<Answer>(operation: HttpOperation, request: HttpCall): Promise<Answer>
+  /** Also resolves with the status of the success. */
+  call<Answer>(
+    operation: HttpOperation,
+    request: HttpCall,
   ): Promise<{ readonly status: number; readonly answer: Answer }>
   readonly maxRequestBytes: number
+}
+
+interface HttpCall {
+  readonly details: CallDetails
+  /** Of the path and the query. */
+  readonly parts?: HttpParts
+  /** Whose path is called; absent: that of the default collection, or of none. */
+  readonly collection?: string | undefined
+  readonly body?: string
 }
 
 /** A service, or the nodes of a cluster. */
@@ -52,11 +64,18 @@ export function httpCaller(options: HttpServices): HttpCaller {
   const fetchOf: typeof fetch = (...request) => (options.fetch ?? fetch)(...request)
   const authorization = authorizationOf(options)
   const session = new Session()
-  const call = <Answer>(method: string, path: string, body: string | undefined, details: CallDetails) =>
-    makeCall(bounds, session, nodes, details, body?.length ?? 0, (base, headers) =>
+  const call: HttpCaller['call'] = <Answer>(
+    operation: HttpOperation,
+    { details, parts, collection, body }: HttpCall,
+  ) => {
+    const { method, path } = httpRequest(operation, parts, collection)
+    return makeCall(bounds, session, nodes, details, body?.length ?? 0, (base, headers) =>
       attempt<Answer>(base, method, path, body, headers, details.signal),
     )
-  return Object.assign(call, { maxRequestBytes })
+  }
+  const ask: HttpCaller['ask'] = async <Answer>(operation: HttpOperation, request: HttpCall) =>
+    (await call<Answer>(operation, request)).answer
+  return { ask, call, maxRequestBytes }
 
   async function attempt<Answer>(
     base: string,

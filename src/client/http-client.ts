@@ -1,6 +1,6 @@
-import { DateTime } from '../base/attributes.ts'
 import { reasonOfStatus } from '../base/errors.ts'
 import type { Profile } from '../base/point.ts'
+import type { HttpOperation } from '../messages/http-paths.ts'
 import type { AuditPage, CreatedKey, KeyInfo } from './access.ts'
 import { type AccessCalls, accessOver } from './access-calls.ts'
 import { type CallDetails, repeatable, tooLarge } from './calls.ts'
@@ -11,6 +11,7 @@ import type {
   FacetCount,
   InspectionClient,
   NodeStats,
+  Point,
   SettingInForce,
   SlowQueries,
   VectorClient,
@@ -22,8 +23,6 @@ import {
   type HttpServices,
   hitOf,
   httpCaller,
-  type PayloadAnswer,
-  payloadOf,
   renamed,
 } from './http-call.ts'
 import { checkCollectionName } from './input.ts'
@@ -64,33 +63,32 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
 }
 
 /** A client and those that it creates for other collections share one session with a cluster. */
-function clientOf(call: HttpCaller, collection: string | undefined): HttpClient {
-  const base = collection === undefined ? '' : pathOf(collection)
+function clientOf(caller: HttpCaller, collection: string | undefined): HttpClient {
+  if (collection !== undefined) checkCollectionName(collection)
   return {
-    ...pointsOver(pointCalls(call, `${base}/points`)),
-    ...inspectionOf(call, base),
-    ...accessOver(accessCalls(call)),
-    collection: (name) => clientOf(call, name),
-    collections: collectionsOver(collectionCalls(call)),
+    ...pointsOver(pointCalls(caller, collection)),
+    ...inspectionOf(caller, collection),
+    ...accessOver(accessCalls(caller)),
+    collection: (name) => clientOf(caller, name),
+    collections: collectionsOver(collectionCalls(caller)),
     async close() {},
   }
 }
 
-/** @param path of the points of a collection */
-function pointCalls(call: HttpCaller, path: string): PointCalls {
-  const post = async <Answer>(name: string, body: string, details: CallDetails): Promise<Answer> =>
-    (await call<Answer>('POST', `${path}${name}`, body, details)).answer
+function pointCalls(caller: HttpCaller, collection: string | undefined): PointCalls {
+  const ask = <Answer>(operation: HttpOperation, body: string, details: CallDetails): Promise<Answer> =>
+    caller.ask(operation, { collection, body, details })
   return {
     async insert(point, details) {
-      return (await post<{ point_id: string }>('', bodyOf(point), details)).point_id
+      return (await ask<{ point_id: string }>('InsertVector', bodyOf(point), details)).point_id
     },
     async insertBatch(points, details) {
-      const body = batchBody(call, '{"vectors":[', points)
-      return (await post<{ point_ids: string[] }>('/batch', body, details)).point_ids
+      const body = batchBody(caller, '{"vectors":[', points)
+      return (await ask<{ point_ids: string[] }>('InsertVectorsBatch', body, details)).point_ids
     },
     async insertEach(points, details) {
-      const body = batchBody(call, '{"on_error":"continue","vectors":[', points)
-      const { point_ids: ids, errors = [] } = await post<ReportAnswer>('/batch', body, details)
+      const body = batchBody(caller, '{"on_error":"continue","vectors":[', points)
+      const { point_ids: ids, errors = [] } = await ask<ReportAnswer>('InsertVectorsBatch', body, details)
       const failed = errors.map(({ index, status, message }) => ({
         index,
         reason: reasonOfStatus('http', status),
@@ -99,62 +97,51 @@ function pointCalls(call: HttpCaller, path: string): PointCalls {
       return { ids, errors: failed }
     },
     async put(id, point, when, details) {
-      const { answer } = await call<PutAnswer>('PUT', `${path}/${id}`, bodyOf({ ...point, when }), details)
-      return { version: answer.version, created: answer.created }
+      const request = { collection, parts: { id }, body: bodyOf({ ...point, when }), details }
+      const { version, created } = await caller.ask<PutAnswer>('PutPoint', request)
+      return { version, created }
     },
-    async patch(id, patch, when, details) {
-      const body = bodyOf({ ...patch, when })
-      const { answer } = await call<{ version: number }>('PATCH', `${path}/${id}`, body, details)
-      return { version: answer.version }
-    },
-    async delete(id, details) {
-      await call('DELETE', `${path}/${id}`, undefined, details)
-    },
+    patch: (id, patch, when, details) =>
+      caller.ask('PatchPoint', { collection, parts: { id }, body: bodyOf({ ...patch, when }), details }),
+    delete: (id, details) => caller.ask('DeletePoint', { collection, parts: { id }, details }),
     async get(id, withVersion, details) {
-      const query = withVersion ? '?version=true' : ''
-      const { answer } = await call<PointAnswer>('GET', `${path}/${id}${query}`, undefined, details)
-      const { id: stored, vector, payload, version } = answer
-      return {
-        id: stored,
-        vector: Float32Array.from(vector),
-        payload: payloadOf(payload),
-        ...(version === undefined ? {} : { version }),
-      }
+      const parts = { id, version: withVersion || undefined }
+      return hitOf(await caller.ask('GetPoint', { collection, parts, details })) as Point
     },
     async search(query, details) {
-      const { results, hits, profile, next_cursor, groups } = await post<SearchAnswer>(
-        '/search',
+      const { results, hits, profile, next_cursor, groups } = await ask<SearchAnswer>(
+        'SearchPoints',
         bodyOf(query),
         details,
       )
       return foundOf(results, hits, profile, next_cursor, groups)
     },
     async searchBatch(queries, details) {
-      const body = batchBody(call, '{"queries":[', queries)
-      const answer = await post<SearchBatchAnswer>('/search/batch', body, details)
+      const body = batchBody(caller, '{"queries":[', queries)
+      const answer = await ask<SearchBatchAnswer>('SearchPointsBatch', body, details)
       const { results, hits, profile, next_cursor, groups } = answer
       return results.map((ids, index) =>
         foundOf(ids, hits?.[index], profile?.[index], next_cursor?.[index], groups?.[index]),
       )
     },
     async list(query, details) {
-      const answer = await post<ListAnswer>('/list', bodyOf(query), details)
+      const answer = await ask<ListAnswer>('ListPoints', bodyOf(query), details)
       return { points: answer.points.map(hitOf), nextCursor: answer.next_cursor }
     },
     async count(filter, details) {
-      return (await post<{ count: number }>('/count', bodyOf({ filter }), details)).count
+      return (await ask<{ count: number }>('CountPoints', bodyOf({ filter }), details)).count
     },
     async facets(query, details) {
-      const { facets } = await post<FacetsAnswer>('/facets', bodyOf(query), details)
+      const { facets } = await ask<FacetsAnswer>('FacetPoints', bodyOf(query), details)
       return objectOf(Object.entries(facets), (counts) => counts.map(countOf))
     },
-    async evaluate({ judgements, ...settings }, details) {
+    evaluate({ judgements, ...settings }, details) {
       const rest = bodyOf(settings).slice(1, -1)
       const start = `{${rest === '' ? '' : `${rest},`}"judgements":[`
-      return post('/evaluate', batchBody(call, start, judgements), details)
+      return ask('EvaluatePoints', batchBody(caller, start, judgements), details)
     },
-    update: (selection, change, details) => post('/update', bodyOf({ ...selection, ...change }), details),
-    deleteMatching: (selection, details) => post('/delete', bodyOf(selection), details),
+    update: (selection, change, details) => ask('UpdatePoints', bodyOf({ ...selection, ...change }), details),
+    deleteMatching: (selection, details) => ask('DeletePoints', bodyOf(selection), details),
   }
 }
 
@@ -194,13 +181,6 @@ function foundOf(
     ...(nextCursor ? { nextCursor } : {}),
     ...(groups.length > 0 && { counts: groups.map(countOf) }),
   }
-}
-
-interface PointAnswer {
-  readonly id: string
-  readonly vector: readonly number[]
-  readonly payload: PayloadAnswer
-  readonly version?: number
 }
 
 interface PutAnswer {
@@ -247,46 +227,41 @@ function countOf({ value, count }: ValueCount): FacetCount {
   return { value: attributeFromJson(value), count }
 }
 
-function collectionCalls(call: HttpCaller): CollectionCalls {
+function collectionCalls({ ask, call }: HttpCaller): CollectionCalls {
   return {
     async list(details) {
-      const { answer } = await call<{ collections: unknown[] }>('GET', root, undefined, details)
-      return answer.collections.map(infoOf)
+      return (await ask<{ collections: unknown[] }>('ListCollections', { details })).collections.map(infoOf)
     },
     async get(name, details) {
-      return infoOf((await call<unknown>('GET', pathOf(name), undefined, details)).answer)
+      return infoOf(await ask('GetCollection', { parts: { name }, details }))
     },
     async put(name, settings, details) {
-      const { status, answer } = await call<unknown>('PUT', pathOf(name), bodyOf(settings), details)
+      const request = { parts: { name }, body: bodyOf(settings), details }
+      const { status, answer } = await call<unknown>('PutCollection', request)
       return { created: status === 201, info: infoOf(answer) }
     },
-    async delete(name, details) {
-      await call('DELETE', pathOf(name), undefined, details)
-    },
+    delete: (name, details) => ask('DeleteCollection', { parts: { name }, details }),
     async setAliases(changes, details) {
-      return (await call<{ aliases: Aliases }>('PUT', '/aliases', JSON.stringify(changes), details)).answer
-        .aliases
+      const request = { body: JSON.stringify(changes), details }
+      return (await ask<{ aliases: Aliases }>('SetAliases', request)).aliases
     },
   }
 }
 
-function accessCalls(call: HttpCaller): AccessCalls {
+function accessCalls({ ask }: HttpCaller): AccessCalls {
   return {
-    async audit(query, details) {
-      const path = `/audit${queryOf(query)}`
-      const page = renamed((await call('GET', path, undefined, details)).answer) as AuditPage
+    async audit({ since, until, ...query }, details) {
+      const parts = { ...query, since: since && dateText(since), until: until && dateText(until) }
+      const page = renamed(await ask('ListAudit', { parts, details })) as AuditPage
       return { ...page, records: page.records.map((each) => ({ ...each, time: new Date(each.time) })) }
     },
     async createKey(key, details) {
-      return keyOf((await call<KeyAnswer>('POST', '/keys', bodyOf(key), details)).answer) as CreatedKey
+      return keyOf(await ask<KeyAnswer>('CreateKey', { body: bodyOf(key), details })) as CreatedKey
     },
     async listKeys(details) {
-      const { answer } = await call<{ keys: readonly KeyAnswer[] }>('GET', '/keys', undefined, details)
-      return answer.keys.map(keyOf)
+      return (await ask<{ keys: readonly KeyAnswer[] }>('ListKeys', { details })).keys.map(keyOf)
     },
-    async revokeKey(name, details) {
-      await call('DELETE', `/keys/${name}`, undefined, details)
-    },
+    revokeKey: (name, details) => ask('RevokeKey', { parts: { name }, details }),
   }
 }
 
@@ -304,21 +279,6 @@ interface KeyAnswer {
   readonly filter?: unknown
 }
 
-/** The query of a path with those parameters that are there. */
-function queryOf(parameters: object): string {
-  const entries = Object.entries(parameters).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, value instanceof DateTime ? dateText(value) : String(value)]],
-  )
-  return entries.length === 0 ? '' : `?${new URLSearchParams(entries)}`
-}
-
-const root = '/collections'
-
-/** The path of a collection, which is the prefix of its points' paths. @throws DatabaseError for an invalid name */
-function pathOf(name: string): string {
-  return `${root}/${checkCollectionName(name)}`
-}
-
 function infoOf(answer: unknown): CollectionInfo {
   // Callers choose the names in `words`.
   const { words, ...others } = answer as { readonly words?: CollectionInfo['words'] }
@@ -326,28 +286,25 @@ function infoOf(answer: unknown): CollectionInfo {
   return { ...info, dimension: info.dimension, ...(words && { words }) }
 }
 
-/** @param base the path of the client's collection; '' for the default one */
-function inspectionOf(call: HttpCaller, base: string): InspectionClient {
-  const get = async <Answer>(path: string, options: Parameters<typeof repeatable>[0]): Promise<Answer> =>
-    (await call<Answer>('GET', path, undefined, repeatable(options))).answer
+function inspectionOf({ ask }: HttpCaller, collection: string | undefined): InspectionClient {
   return {
     async stats(options) {
+      const request = { collection, details: repeatable(options) }
       const { nodes, partitions, diskBytes, ...figures } = renamed(
-        await get(`${base}/stats`, options),
+        await ask('GetStats', request),
       ) as StatsAnswer
       if (nodes === undefined) return figures
       const missing = { partitions: partitions!.missing, of: partitions!.total }
       return { ...figures, parts: { nodes: nodes.map(nodeOf), diskBytes: diskBytes!, missing } }
     },
     async slowQueries(options) {
-      const answer = renamed(await get(`${base}/slow-queries`, options)) as SlowQueries
+      const request = { collection, details: repeatable(options) }
+      const answer = renamed(await ask('ListSlowRequests', request)) as SlowQueries
       return { ...answer, queries: answer.queries.map((query) => ({ ...query, time: new Date(query.time) })) }
     },
     async settings(options) {
-      const { settings } = renamed(await get('/settings', options)) as {
-        readonly settings: readonly SettingInForce[]
-      }
-      return settings
+      const answer = renamed(await ask('GetSettings', { details: repeatable(options) }))
+      return (answer as { readonly settings: readonly SettingInForce[] }).settings
     },
   }
 }

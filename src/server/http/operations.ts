@@ -22,13 +22,13 @@ import type { HttpServerOptions } from './server-options.ts'
 export function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
   const runner: HttpRunner = { ...options, transport: 'http' }
   for (const name of offeredBy(options)) {
-    const { method, parameters }: Pick<Route<OperationName>, 'method' | 'parameters'> = routes[name]
+    const { method, parameters } = routes[name]
     const { role, within }: Pick<OperationRow<OperationName>, 'role' | 'within'> = operations[name]
     for (const url of pathsOf(name)) {
       app.route({
         method,
         url,
-        config: { role, within, operation: name, ...(parameters && { parameters }) },
+        config: { role, within, operation: name, parameters },
         handler: (request, reply) => answer(runner, name, request, reply),
       })
     }
@@ -50,13 +50,7 @@ async function answer<Name extends OperationName>(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const {
-    method,
-    status,
-    headers,
-    hasBody = method !== 'GET' && method !== 'DELETE',
-    ...route
-  }: Route<Name> = routes[name]
+  const { status, headers, hasBody, ...route }: Route<Name> = routes[name]
   const parts = { ...(request.query as PathParts), ...(request.params as PathParts) }
   const codec = {
     decode: () => route.decode(hasBody ? bodyOf(request) : noBody, reply, parts, request.headers['if-match']),
