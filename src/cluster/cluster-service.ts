@@ -438,7 +438,7 @@ export class ClusterService {
   /** Loads the data, and applies the log to them. */
   async #catchUp(data: ServedData): Promise<NodeEvent> {
     const { node: name, maxBufferedBytes, maxRequestBytes, onAppend, onApply, onAcknowledge } = this.#options
-    const { appendTimeoutMs = 0, logBytesMax } = this.#options
+    const { logBytesMax } = this.#options
     // What an earlier attempt has left behind.
     if (data.loaded !== undefined) await this.#unload(data, 'this node loads its data again')
     this.#generation += 1
@@ -457,7 +457,7 @@ export class ClusterService {
         this.#gaps += 1
       },
       onAcknowledge,
-      timeoutMs: Math.max(timeoutMs, appendTimeoutMs + answerMs),
+      timeoutMs,
       run: `${Date.now().toString(36)}-${this.#generation}`,
     }
     const { signal } = this.#stop
@@ -605,5 +605,3 @@ const messageBytesMin = 32 * 1024 * 1024
 const logShare = 16
 /** Longer than the log servers take to elect a leader. */
 const timeoutMs = 20_000
-/** What is left of the time of a write after its append. */
-const answerMs = 5_000

@@ -35,8 +35,6 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     address: () => `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
     replicas: config.clusterReplicas,
     dimension: config.dimension,
-    appendsMax: config.clusterMaxAppends,
-    appendTimeoutMs: config.clusterAppendTimeoutMs,
     maxBufferedBytes: config.maxBufferedBytes,
     maxRequestBytes: config.maxRequestBytes,
     openLog,

@@ -45,10 +45,6 @@ export interface Limits {
   /** Size of each file of the audit, and how many of them are kept. */
   readonly auditFileBytes: number
   readonly auditFiles: number
-  /** Records of at most 1 MiB that a node of a cluster sends to the log at the same time. */
-  readonly clusterMaxAppends: number
-  /** How long a write is tried while log servers do not answer. */
-  readonly clusterAppendTimeoutMs: number
 }
 
 export const limits: Limits = Object.freeze({
@@ -74,7 +70,4 @@ export const limits: Limits = Object.freeze({
   rerankTimeoutMs: 10_000,
   auditFileBytes: 16 * mebibyte,
   auditFiles: 16,
-  clusterMaxAppends: 64,
-  // After the death of their leader, the log servers elect another one within a few seconds.
-  clusterAppendTimeoutMs: 15_000,
 })

@@ -3,6 +3,7 @@ import { createLogger } from '../../src/base/log.ts'
 import type { CommitLog } from '../../src/cluster/log/commit-log.ts'
 import { type NatsCluster, openNatsCluster } from '../../src/cluster/log/nats-cluster.ts'
 import type { NatsServers } from './nats-servers.ts'
+import { waitFor } from './until.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
@@ -45,6 +46,11 @@ export async function discard({ urls }: NatsServers, cluster: string, below: num
   } finally {
     await connection.close()
   }
+}
+
+/** Appends a text under itself as its id, and tries again as nodes do. */
+export async function appended(log: CommitLog, text: string): Promise<number> {
+  return await waitFor(() => log.append(Buffer.from(text), { id: text, partition: 0 }).catch(() => undefined))
 }
 
 /** Reads `count` records and checks that their positions are consecutive. */

@@ -15,8 +15,8 @@ export interface CommitLog {
   /** Whether no server has been connected for a second or more: then appends are refused at once. Absent: false. */
   readonly isAway?: boolean
   /**
-   * Appends a record; resolves with its position when a majority of the log's servers has it on disk. A retry with
-   * the same `id` returns the position of the first attempt.
+   * Tries once to append a record; resolves with its position when a majority of the log's servers has it on disk. A
+   * retry with the same `id` returns the position of the first attempt.
    *
    * @throws DatabaseError `disk_full` when the servers have no space, `not_ready` when the record was not stored;
    *   `UncertainAppend` when it may have been stored
@@ -43,7 +43,7 @@ export interface AppendOptions {
    * 0..255: the first byte of the ids that the record is about; undefined for what concerns all, such as collections.
    */
   readonly partition: number | undefined
-  /** Ends the attempts; the outcome is then uncertain. */
+  /** No attempt begins after it has aborted. */
   readonly signal?: AbortSignal | undefined
 }
 

@@ -7,10 +7,11 @@ import { type RetryOptions, untilAnswered } from '../waiting.ts'
 import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
 import { NatsDocuments } from './nats-documents.ts'
-import { NatsLog, type NatsLogOptions } from './nats-log.ts'
+import { NatsLog } from './nats-log.ts'
 import { isFounded, logIdOf, openLogStream } from './nats-stream.ts'
 
-export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {
+export interface NatsClusterOptions extends NatsConnectionOptions {
+  readonly cluster: string
   readonly logBytesMax: number
   readonly announcementMs?: number
   /** Whether to create what the cluster needs in the log servers. Absent: yes. Nodes only join. */
@@ -67,11 +68,12 @@ export async function openNatsCluster(
       js: jetstream(connection),
       jsm,
       logger,
+      cluster,
       name: config.name,
       id: logIdOf(config),
       isAway,
     }
-    const log = new NatsLog(stream, options)
+    const log = new NatsLog(stream)
     return {
       log,
       documents,

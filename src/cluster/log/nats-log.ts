@@ -29,23 +29,31 @@ import { askForStream, findMadeStream, isFull, logIdOf, subjectOf } from './nats
 export class NatsLog implements CommitLog {
   readonly id: string
   readonly #stream: NatsStream
-  readonly #appender: NatsAppender
   readonly #closed = new AbortController()
   /** Whether the stream was missing when last asked for: then one answer is enough to confirm that. */
   #isGone = false
 
-  constructor(stream: NatsStream, options: NatsLogOptions) {
+  constructor(stream: NatsStream) {
     this.id = stream.id
     this.#stream = stream
-    this.#appender = new NatsAppender(stream, options)
   }
 
   get isAway(): boolean {
     return this.#stream.isAway()
   }
 
-  append(record: Uint8Array, options: AppendOptions): Promise<number> {
-    return this.#appender.append(record, options)
+  async append(record: Uint8Array, { id, partition, signal }: AppendOptions): Promise<number> {
+    const { js, cluster, name } = this.#stream
+    if (this.isAway || this.#closed.signal.aborted || signal?.aborted) throw unstored()
+    try {
+      const options = { msgID: id, timeout: attemptMs, expect: { streamName: name } }
+      return (await js.publish(subjectOf(cluster, partition), record, options)).seq
+    } catch (cause) {
+      if (isFull(cause))
+        throw new DatabaseError('disk_full', 'the log servers of the cluster have no space left', { cause })
+      if (isRefusal(cause)) throw unstored(cause)
+      throw new UncertainAppend('the log of the cluster did not say whether it has the record', { cause })
+    }
   }
 
   read(from: number, signal: AbortSignal): AsyncIterable<LogEntry> {
@@ -63,7 +71,6 @@ export class NatsLog implements CommitLog {
 
   async close(): Promise<void> {
     this.#closed.abort()
-    this.#appender.close()
   }
 
   /** @throws LogLost when the stream is no longer that of this log; DatabaseError `not_ready` without an answer */
@@ -80,18 +87,11 @@ export class NatsLog implements CommitLog {
   }
 }
 
-export interface NatsLogOptions {
-  readonly cluster: string
-  /** How long an append is tried. */
-  readonly appendTimeoutMs?: number
-  /** Maximum appends in flight; further ones wait. */
-  readonly appendsMax?: number
-}
-
-/** What the appender and the reader of the log share. */
+/** What the log and its readers share. */
 interface NatsStream {
   readonly js: JetStreamClient
   readonly jsm: JetStreamManager
+  readonly cluster: string
   readonly name: string
   /** The id of the log. */
   readonly id: string
@@ -155,79 +155,9 @@ function serversIn({ leader, replicas = [] }: StreamInfo['cluster'] & {} = {}): 
   return [...first, ...others.sort((one, other) => (one.name < other.name ? -1 : 1))]
 }
 
-/**
- * Publishes records. Each is retried under the same id until the log has it, its servers are full, or the time is up.
- * JetStream remembers ids for two minutes, much longer than an append is tried.
- */
-class NatsAppender {
-  readonly #stream: NatsStream
-  readonly #cluster: string
-  readonly #timeoutMs: number
-  readonly #appendsMax: number
-  readonly #waiting: (() => void)[] = []
-  #running = 0
-  #isClosed = false
-
-  constructor(stream: NatsStream, options: NatsLogOptions) {
-    this.#stream = stream
-    this.#cluster = options.cluster
-    this.#timeoutMs = options.appendTimeoutMs ?? 15_000
-    this.#appendsMax = options.appendsMax ?? 64
-  }
-
-  async append(record: Uint8Array, options: AppendOptions): Promise<number> {
-    const endMs = performance.now() + this.#timeoutMs
-    await this.#start()
-    try {
-      return await this.#publish(record, options, endMs)
-    } finally {
-      this.#running--
-      this.#waiting.shift()?.()
-    }
-  }
-
-  close(): void {
-    this.#isClosed = true
-  }
-
-  async #start(): Promise<void> {
-    this.#running++
-    if (this.#running > this.#appendsMax) await new Promise<void>((resolve) => this.#waiting.push(resolve))
-  }
-
-  async #publish(record: Uint8Array, options: AppendOptions, endMs: number): Promise<number> {
-    const { js, name, logger } = this.#stream
-    const subject = subjectOf(this.#cluster, options.partition)
-    let mayBeStored = false
-    for (let attempt = 1; ; attempt++) {
-      if (this.#isOver(options, endMs, attempt)) throw outcomeUnknown(mayBeStored)
-      try {
-        const expect = { streamName: name }
-        const ack = await js.publish(subject, record, { msgID: options.id, timeout: attemptMs, expect })
-        return ack.seq
-      } catch (err) {
-        if (isFull(err)) throw mayBeStored ? outcomeUnknown(true) : fullError(err)
-        mayBeStored ||= !isRefusal(err)
-        logger.debug({ err, id: options.id, attempt }, 'a record was not appended: trying again')
-      }
-      await pause(Math.min(retryMs * attempt, retryMsMax), options.signal)
-    }
-  }
-
-  /** Whether to stop trying. The first attempt is always made, unless nobody waits for it or there is no server. */
-  #isOver({ signal }: AppendOptions, endMs: number, attempt: number): boolean {
-    if (this.#isClosed || signal?.aborted === true || this.#stream.isAway()) return true
-    return attempt > 1 && performance.now() >= endMs
-  }
-}
-
-function outcomeUnknown(mayBeStored: boolean): Error {
-  if (mayBeStored) return new UncertainAppend('the log of the cluster did not say whether it has the record')
-  return new DatabaseError('not_ready', 'the log of the cluster cannot be reached: nothing was stored')
-}
-
-function fullError(cause: unknown): DatabaseError {
-  return new DatabaseError('disk_full', 'the log servers of the cluster have no space left', { cause })
+function unstored(cause?: unknown): DatabaseError {
+  const message = 'the log of the cluster cannot be reached: nothing was stored'
+  return new DatabaseError('not_ready', message, { cause })
 }
 
 /** Whether a server said that it has not stored the record; a missing answer says nothing. */
@@ -239,8 +169,6 @@ function isRefusal(error: unknown): boolean {
 /** Another append with the same id is in progress. */
 const inProcess = 10158
 const attemptMs = 2_000
-const retryMs = 50
-const retryMsMax = 500
 
 /**
  * Reads a stream in order. A JetStream consumer lives on one server and dies with it. It delivers what that server

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import { cancellation, DatabaseError } from '../../base/errors.ts'
 import { idBytes } from '../../base/ids.ts'
@@ -9,7 +8,8 @@ import {
   type LoggedRequest,
 } from '../../write/requests.ts'
 import { type Ended, type Outcomes, uncertain } from '../outcomes.ts'
-import { type CommitLog, UncertainAppend } from './commit-log.ts'
+import { isNoOutage, pause, unlessAborted } from '../waiting.ts'
+import { type AppendOptions, type CommitLog, UncertainAppend } from './commit-log.ts'
 import {
   batchBytesMax,
   encodeCommit,
@@ -34,7 +34,7 @@ interface PublisherOptions {
   readonly bytesMax: number
   /** Maximum bytes of one request that takes several records: see `writtenBytesMax`. */
   readonly writtenBytesMax: number
-  /** How long an append with an unknown outcome is retried. */
+  /** How long a request is tried. */
   readonly timeoutMs: number
   /** Pause between two attempts; short in tests. */
   readonly retryMs: number
@@ -102,10 +102,7 @@ export class Publisher {
     const started = performance.now()
     using deadline = this.#deadline(signal)
     // Its record can be read and applied before the log's own answer arrives.
-    const ended = await Promise.race([
-      waiting.ended,
-      this.#appended(batch, signal, { outcome: waiting.ended, deadline: deadline.signal }),
-    ])
+    const ended = await Promise.race([waiting.ended, this.#appended(batch, waiting.ended, deadline.signal)])
     this.#options.onAcknowledge?.((performance.now() - started) / 1000)
     return ended
   }
@@ -141,7 +138,7 @@ export class Publisher {
     const payload = encodeRequest({ request: { kind: 'barrier' }, timeUs: nowUs() })
     using deadline = this.#deadline(undefined)
     const batch = { collection: '', partition: undefined, payload, origin, request: this.#nextNumber() }
-    return await this.#append(batch, undefined, deadline.signal)
+    return await this.#append(batch, deadline.signal)
   }
 
   #nextNumber(): number {
@@ -176,12 +173,13 @@ export class Publisher {
   }
 
   /**
-   * Makes a signal that aborts after the time limit, with this publisher, or with the caller. It also aborts when
-   * disposed, so that nothing is left behind.
+   * Makes a signal that aborts after the time limit, with this publisher, or with the caller, with the error for the
+   * caller. It also aborts when disposed, so that nothing is left behind.
    */
   #deadline(caller: AbortSignal | undefined): Disposable & { readonly signal: AbortSignal } {
     const controller = new AbortController()
-    const end = (): void => controller.abort()
+    const end = (): void =>
+      controller.abort(caller?.aborted ? cancellation(caller) : uncertain('the time is up'))
     const timer = setTimeout(end, this.#options.timeoutMs).unref()
     this.#ends.add(end)
     caller?.addEventListener('abort', end)
@@ -191,45 +189,44 @@ export class Publisher {
         clearTimeout(timer)
         this.#ends.delete(end)
         caller?.removeEventListener('abort', end)
-        end()
+        controller.abort(answered)
       },
     }
   }
 
-  async #appended(
-    batch: BatchToAppend,
-    signal: AbortSignal | undefined,
-    { outcome, deadline }: { readonly outcome: Promise<Ended>; readonly deadline: AbortSignal },
-  ): Promise<Ended> {
+  async #appended(batch: BatchToAppend, outcome: Promise<Ended>, deadline: AbortSignal): Promise<Ended> {
     using _ = await this.#window.enter(batch, deadline)
-    await this.#append(batch, signal, deadline)
-    return await Promise.race([outcome, uncertainAfter(deadline, signal)])
+    await this.#append(batch, deadline)
+    return await unlessAborted(outcome, deadline)
   }
 
-  async #append(
-    batch: BatchToAppend,
-    signal: AbortSignal | undefined,
-    deadline: AbortSignal,
-  ): Promise<number> {
-    const { log, retryMs, onAppend } = this.#options
-    let isUncertain = false
-    for (;;) {
+  async #append(batch: BatchToAppend, signal: AbortSignal): Promise<number> {
+    const startMs = performance.now()
+    const position = await appendBatch({ append: this.#tried }, { ...batch, signal })
+    this.#options.onAppend?.((performance.now() - startMs) / 1000)
+    return position
+  }
+
+  /** Appends a record, and tries again under the same id until its servers are full or the time is up. */
+  readonly #tried = async (record: Uint8Array, options: AppendOptions): Promise<number> => {
+    const { log, retryMs } = this.#options
+    for (let isUncertain = false; ; ) {
       try {
-        const startMs = performance.now()
-        const position = await appendBatch(log, { ...batch, signal: deadline })
-        onAppend?.((performance.now() - startMs) / 1000)
-        return position
+        return await log.append(record, options)
       } catch (error) {
         if (error instanceof UncertainAppend) isUncertain = true
         // Once an attempt is uncertain, a later refusal says nothing about that one.
-        else if (!isUncertain) throw error
-        if (signal?.aborted) throw cancellation(signal)
-        if (deadline.aborted || log.isAway) throw uncertain(error)
-        await delay(retryMs)
+        else if (!isUncertain && isNoOutage(error)) throw error
+        if (isUncertain) options.signal?.throwIfAborted()
+        if (options.signal?.aborted || log.isAway) throw isUncertain ? uncertain(error) : error
+        await pause(retryMs, options.signal)
       }
     }
   }
 }
+
+/** Why what is left of a request ends when it was answered. */
+const answered = new DatabaseError('cancelled', 'the request was answered')
 
 /**
  * Lets a number of bytes be on their way through the log, and the collections that wait take turns. In the log no record
@@ -297,15 +294,6 @@ class FairWindow {
 /** Several times what the servers and a node take in while one record is stored. */
 const windowBytes = 4 * 1024 * 1024
 
-/** Rejects when the signal aborts. */
-function uncertainAfter(deadline: AbortSignal, caller: AbortSignal | undefined): Promise<never> {
-  return new Promise((_, reject) => {
-    const end = (): void => reject(caller?.aborted ? cancellation(caller) : uncertain(deadline.reason))
-    if (deadline.aborted) end()
-    else deadline.addEventListener('abort', end, { once: true })
-  })
-}
-
 /** The heads of the ids and of their message, which are longer with ids. */
 const headBytesMax = 16
 
@@ -337,19 +325,21 @@ export interface BatchToAppend {
   readonly signal?: AbortSignal | undefined
 }
 
+type Appending = Pick<CommitLog, 'append'>
+
 /**
  * Appends a batch as one record, or as chunks and a commit.
  *
  * @returns the position at which all replicas apply it
  * @throws the errors of `CommitLog.append`; `not_ready` or `disk_full` when the commit was certainly not attempted
  */
-export async function appendBatch(log: CommitLog, batch: BatchToAppend): Promise<number> {
+export async function appendBatch(log: Appending, batch: BatchToAppend): Promise<number> {
   const largest = payloadBytesMax(batch.origin, batch.collection)
   if (batch.payload.length <= largest) return await append(log, batch, 'whole', batch.payload, '')
   return await appendInChunks(log, batch, largest)
 }
 
-async function appendInChunks(log: CommitLog, batch: BatchToAppend, largest: number): Promise<number> {
+async function appendInChunks(log: Appending, batch: BatchToAppend, largest: number): Promise<number> {
   const { payload } = batch
   const chunks: { readonly position: number; readonly crc: number }[] = []
   for (let start = 0; start < payload.length; start += largest * chunksInFlight) {
@@ -373,7 +363,7 @@ async function appendInChunks(log: CommitLog, batch: BatchToAppend, largest: num
 }
 
 function append(
-  log: CommitLog,
+  log: Appending,
   { collection, origin, request, partition, signal }: BatchToAppend,
   kind: RecordKind,
   payload: Uint8Array,
@@ -399,7 +389,7 @@ async function allOf(promises: readonly Promise<number>[]): Promise<number[]> {
 
 /** An uncertain chunk does not make the batch uncertain: without its commit, a chunk has no effect. */
 function chunkFailure(cause: unknown): unknown {
-  if (cause instanceof DatabaseError) return cause
+  if (cause instanceof DatabaseError && isNoOutage(cause)) return cause
   return new DatabaseError('not_ready', 'the log of the cluster did not accept the write', { cause })
 }
 
