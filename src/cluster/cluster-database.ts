@@ -29,7 +29,6 @@ import type {
 import type { LoggedInsert, LoggedRequest, LoggedResults } from '../write/requests.ts'
 import { partitionToDraw } from './joint-inserts.ts'
 import type { ClusterRequest } from './log/request-codec.ts'
-import type { LocalLease } from './reads/peer-reads.ts'
 import type { ScatteredReads } from './reads/scattered-reads.ts'
 import type { WriteTarget } from './writes.ts'
 
@@ -59,6 +58,12 @@ interface ClusterWrites {
    * @param position the log position that answers must include
    */
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
+  /** See `Database`. */
+  statsOfNodes(
+    collection: string,
+    position: number,
+    signal: AbortSignal | undefined,
+  ): Promise<StatsOfNodes> | undefined
   /**
    * A snapshot of a collection made by several nodes; undefined when this node holds all of its points.
    *
@@ -227,7 +232,7 @@ export class ClusterDatabase implements Database {
   }
 
   statsOfNodes(signal?: AbortSignal): Promise<StatsOfNodes> | undefined {
-    return this.#readsOf(this.#position)?.stats(signal)
+    return this.#writes.statsOfNodes(this.#local.name, this.#position, signal)
   }
 
   async snapshot(signal?: AbortSignal, since?: Moment): Promise<PointsSnapshot> {
@@ -254,15 +259,11 @@ export class ClusterDatabase implements Database {
         if (this.#holdsAll) throw error
       }
     }
-    return await ask(this.#readsOf(position)!)
+    return await ask(this.#writes.readsOf(this.#local.name, this.#collection, position)!)
   }
 
   get #holdsAll(): boolean {
     return this.#writes.held.isAll
-  }
-
-  #readsOf(position: number): ScatteredReads | undefined {
-    return this.#writes.readsOf(this.#local.name, this.#collection, position)
   }
 
   /** Points expire by the cluster's clock. A read advances the clock if a point is due soon. */
@@ -305,11 +306,6 @@ export class ClusterCollections implements Collections {
     return this.#wrapped(name, lease)
   }
 
-  /** Leases this node's copy of a collection. */
-  leaseLocal(name: string): LocalLease | Promise<LocalLease> {
-    return this.#set.lease(name)
-  }
-
   meterOf(name: string): Meter | undefined {
     return this.#set.meterOf(name)
   }
@@ -326,11 +322,6 @@ export class ClusterCollections implements Collections {
     ...asked: Parameters<NonNullable<Collections['countOnNodes']>>
   ): Promise<PointsOnNodes> | undefined {
     return this.#node.countOnNodes(...asked)
-  }
-
-  /** Counts the points on this node. */
-  countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']> {
-    return this.#set.pointsIn(...asked)
   }
 
   get totals(): CollectionTotals {

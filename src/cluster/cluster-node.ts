@@ -5,7 +5,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
-import type { Collections, Moment, PointsOnNodes, PointsSnapshot } from '../points/database.ts'
+import type { Collections, Moment, PointsOnNodes, PointsSnapshot, StatsOfNodes } from '../points/database.ts'
 import { damageIn } from '../storage/files/data-directory.ts'
 import { checkHeld, HeldPartitions, type ReplicaHooks } from '../write/replica.ts'
 import type { LoggedRequest, LoggedResults } from '../write/requests.ts'
@@ -61,6 +61,8 @@ interface Beginning {
 export class ClusterNode {
   readonly #options: ClusterNodeOptions
   readonly #main: Collection
+  /** The collections on this node. */
+  readonly set: CollectionSet
   readonly collections: ClusterCollections
   /** The partitions that this node holds, and those that it receives. */
   readonly partitions: HeldPartitions
@@ -140,6 +142,7 @@ export class ClusterNode {
   private constructor(options: ClusterNodeOptions, { main, set, partitions, from }: Beginning) {
     this.#options = options
     this.#main = main
+    this.set = set
     this.collections = new ClusterCollections(set, this)
     this.partitions = partitions
     const { log, name, run = Date.now().toString(36), logger, timeoutMs, logHoldMs, onGap } = options
@@ -329,7 +332,7 @@ export class ClusterNode {
 
   /** Reads a collection together with other nodes; undefined while this node holds all of it. */
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
-    if (this.#placement.isWhole) return undefined
+    if (this.held.isAll) return undefined
     const scatter = this.#scatter
     return new ScatteredReads({ ...this.#asking, scatter, collection, local, position })
   }
@@ -339,9 +342,9 @@ export class ClusterNode {
     signal: AbortSignal | undefined,
     since: Moment | undefined,
   ): Promise<PointsSnapshot | undefined> {
-    if (this.#placement.isWhole) return undefined
+    if (this.held.isAll) return undefined
     const sender = this.#snapshotSender
-    const { name: collection } = this.collections.get(name)
+    const { name: collection } = this.set.get(name)
     const cut = async (nodes: readonly string[]): Promise<Cut> => {
       if (this.lostLog !== undefined) return { token: '', position: this.position }
       const token = randomUUID()
@@ -353,21 +356,22 @@ export class ClusterNode {
     return await openMergedSnapshot({ ...this.#asking, sender, collection, cut, cover, since, signal })
   }
 
-  leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
-    return this.collections.leaseLocal(name)
-  }
-
-  /** Counts the points on this node: see `CollectionSet.pointsIn`. */
-  async countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']> {
-    return await this.collections.countLocal(...asked)
-  }
-
   countOnNodes(
     ...[name, position, signal]: Parameters<NonNullable<Collections['countOnNodes']>>
   ): Promise<PointsOnNodes> | undefined {
-    if (this.#placement.isWhole) return undefined
+    if (this.held.isAll) return undefined
     const counted = statsOnNodes(this.#asking, { name, position, hasFigures: false }, signal)
     return counted.then(({ points, missing }) => ({ points, missing }))
+  }
+
+  statsOfNodes(
+    name: string,
+    position: number,
+    signal: AbortSignal | undefined,
+  ): Promise<StatsOfNodes> | undefined {
+    if (this.held.isAll) return undefined
+    const counted = statsOnNodes(this.#asking, { name, position, hasFigures: true }, signal)
+    return counted.then(({ points, ...others }) => ({ points: points.get(name) ?? 0, ...others }))
   }
 
   /** Resolves when everything that was in the log at the start is applied. */

@@ -7,7 +7,7 @@ import { Encoded } from '../messages/reader.ts'
 import { bytesOfIds, bytesOfNumbers, idsOf, numbersOf } from '../messages/vectors.ts'
 import { encode } from '../messages/writer.ts'
 import type { FoundPoints, LoggedInsert } from '../write/requests.ts'
-import type { ReadCollection, ReadingNode } from './reads/node-reads.ts'
+import type { ReadingNode } from './reads/node-reads.ts'
 import { type CoverPart, checkHolds } from './reads/placement.ts'
 
 /**
@@ -45,13 +45,6 @@ export function canBeRefused({ id, onConflict = 'error' }: NewPoint): boolean {
 function ownPartitions(points: readonly NewPoint[]): ReadonlySet<number> {
   return new Set(points.flatMap(({ id }) => (id === undefined ? [] : partitionOf(id))))
 }
-
-/** A node that looks up points. */
-export interface FindingNode extends Pick<ReadingNode, 'position' | 'held'> {
-  leaseLocal(name: string): FoundLease | Promise<FoundLease>
-}
-
-type FoundLease = Disposable & { readonly database: Pick<ReadCollection, 'expiryOf'> }
 
 /** The ids of an insert, to be looked up. A second point with the same id is refused in any case. */
 export class Lookup {
@@ -130,11 +123,11 @@ export function decodeFoundAnswer(bytes: Buffer): FoundAnswer {
  *
  * @throws DatabaseError `not_ready` when the node does not hold the partition of an id
  */
-export async function findHere(node: FindingNode, { collection, ids }: FoundQuestion): Promise<FoundAnswer> {
+export async function findHere(node: ReadingNode, { collection, ids }: FoundQuestion): Promise<FoundAnswer> {
   // While the collection is opened, an alias can move: its record is then later than this position.
   const { position } = node
   try {
-    using lease = await node.leaseLocal(collection)
+    using lease = await node.set.lease(collection)
     checkHolds(node.held, PartitionSet.of(ids.map(partitionOf)))
     return { position, expiries: ids.map((id) => lease.database.expiryOf(id) ?? Number.NaN) }
   } catch (error) {

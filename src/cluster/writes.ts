@@ -25,7 +25,6 @@ import {
   decodeFoundAnswer,
   encodeFound,
   encodeFoundAnswer,
-  type FindingNode,
   findHere,
   Lookup,
   needsLookup,
@@ -33,6 +32,7 @@ import {
 import type { BatchToAppend, Publisher } from './log/publisher.ts'
 import { partitionsOf } from './log/request-codec.ts'
 import { type Ended, type Outcome, uncertain } from './outcomes.ts'
+import type { ReadingNode } from './reads/node-reads.ts'
 import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
 import { foundParts, type Question, type Scatter } from './reads/scatter.ts'
 import { NodeAbsent, type PeerCall, type PeerHandler, type PeerOperation, type Peers } from './requests.ts'
@@ -40,7 +40,7 @@ import { pause } from './waiting.ts'
 
 interface WritesOptions {
   readonly self: string
-  readonly node: FindingNode
+  readonly node: ReadingNode
   readonly peers: Peers
   readonly placement: Placement
   readonly scatter: Scatter

@@ -2,13 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../../test/support/random.ts'
 import type { Scalar } from '../../base/attributes.ts'
-import { atOnce } from '../../base/turns.ts'
-import { ReadAnswerSchema } from '../../messages/generated/cluster_pb.js'
-import { Encoded } from '../../messages/reader.ts'
 import { MessageWriter } from '../../messages/writer.ts'
 import type { FacetCount } from '../../points/database.ts'
 import { mergeFacets, type NodeFacets } from './merged-answers.ts'
-import { facetsOf, writeFacets } from './read-codec.ts'
+import { decodeAnswer, writeAnswer } from './read-codec.ts'
 
 /** A node that has counted its points. */
 class CountedNode {
@@ -22,12 +19,10 @@ class CountedNode {
   async facets(limit: number): Promise<NodeFacets> {
     const facets = new Map([...this.#counts].map(([path, counts]) => [path, ranked(counts).slice(0, limit)]))
     const writer = new MessageWriter()
-    atOnce(writeFacets(writer, facets))
-    const { answer } = Encoded.of(ReadAnswerSchema, writer.finish()).read()
-    assert(answer.case === 'facets')
-    const received = atOnce(facetsOf(answer.value))
-    assert.deepEqual(received, facets)
-    return received
+    await writeAnswer(writer, 'facets', facets, 0)
+    const { answer } = await decodeAnswer('facets', writer.finish())
+    assert.deepEqual(answer, facets)
+    return answer
   }
 
   get(path: string): ReadonlyMap<Scalar, number> {

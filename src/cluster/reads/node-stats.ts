@@ -1,30 +1,16 @@
 import { cancellation, DatabaseError } from '../../base/errors.ts'
 import { PartitionSet } from '../../base/partitions.ts'
-import type { CollectionSet } from '../../collections/collection-set.ts'
 import { StatsQuestionSchema } from '../../messages/generated/cluster_pb.js'
 import { Encoded } from '../../messages/reader.ts'
 import { encode } from '../../messages/writer.ts'
 import type { CollectionStats } from '../../points/database.ts'
 import type { PeerHandler, Peers } from '../requests.ts'
-import type { LocalLease } from './peer-reads.ts'
+import type { ReadingNode } from './node-reads.ts'
 import { checkHolds, type Placement } from './placement.ts'
-
-/** A node that reports on its own points. */
-export interface ReportingNode {
-  /** The highest position of a record of which answers may include some effects. */
-  readonly visible: number
-  /** The partitions that it holds completely. */
-  readonly held: PartitionSet
-  /** Resolves when the node is as up to date as asked for. */
-  admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
-  countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']>
-  /** Keeps a collection open. */
-  leaseLocal(name: string): LocalLease | Promise<LocalLease>
-}
 
 interface ReportOptions {
   readonly self: string
-  readonly node: ReportingNode
+  readonly node: ReadingNode
   readonly peers: Peers
   readonly placement: Placement
   /** How long nodes are waited for; nobody should have to wait for a node that is gone. */
@@ -101,7 +87,7 @@ export async function statsOnNodes(
 }
 
 /** Answers other nodes. */
-export function statsHandler(node: ReportingNode): PeerHandler {
+export function statsHandler(node: ReadingNode): PeerHandler {
   return async (body, { signal }) => {
     const { collection, position, partitions, figures } = Encoded.of(StatsQuestionSchema, body).read()
     const counted = new PartitionSet(partitions)
@@ -114,17 +100,17 @@ export function statsHandler(node: ReportingNode): PeerHandler {
 
 /** @throws DatabaseError `not_ready` where the node does not hold all of the partitions */
 async function reportOf(
-  node: ReportingNode,
+  node: ReadingNode,
   name: string | undefined,
   partitions: PartitionSet,
   hasFigures: boolean,
 ): Promise<Report> {
   checkHolds(node.held, partitions)
-  const points = [...(await node.countLocal(partitions, name))]
+  const points = [...(await node.set.pointsIn(partitions, name))]
   // A partition can have been dropped meanwhile.
   checkHolds(node.held, partitions)
   if (!hasFigures || name === undefined) return { visible: node.visible, points }
-  using lease = await node.leaseLocal(name)
+  using lease = await node.set.lease(name)
   return { visible: node.visible, points, stats: lease.database.stats }
 }
 

@@ -17,8 +17,6 @@ export interface Cover {
 
 /** Where the points are, for reads. */
 export interface Placement {
-  /** Whether this node holds every partition: then it answers alone. */
-  readonly isWhole: boolean
   /**
    * Returns the fewest live nodes that hold some partitions together. This node is one of them if it holds any.
    *
@@ -54,10 +52,6 @@ export class OwnedPlacement implements Placement {
 
   constructor(options: OwnedPlacementOptions) {
     this.#options = options
-  }
-
-  get isWhole(): boolean {
-    return this.#now.isWhole
   }
 
   cover(wanted: PartitionSet, avoid: ReadonlySet<string>): Cover {
@@ -106,7 +100,7 @@ export class OwnedPlacement implements Placement {
     })
     const nodes = [...new Set(owners.flat())]
     const groups = ownerGroups(owners)
-    this.#known = { said, held, owners, nodes, groups, isWhole: held.isAll, covers: new Map() }
+    this.#known = { said, held, owners, nodes, groups, covers: new Map() }
     return this.#known
   }
 }
@@ -117,7 +111,6 @@ interface Known {
   readonly owners: Owners
   readonly nodes: readonly string[]
   readonly groups: readonly OwnerGroup[]
-  readonly isWhole: boolean
   /** Of all partitions, by the nodes that can be asked and whose turn it is. */
   readonly covers: Map<string, Cover>
 }

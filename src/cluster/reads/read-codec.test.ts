@@ -3,23 +3,10 @@ import { describe, it } from 'node:test'
 import { IdLists, type SearchResults } from '../../base/id-lists.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import type { Include, VectorQuery } from '../../base/point.ts'
-import { atOnce } from '../../base/turns.ts'
-import { ReadAnswerSchema } from '../../messages/generated/cluster_pb.js'
-import { Encoded } from '../../messages/reader.ts'
 import { MessageWriter } from '../../messages/writer.ts'
 import { cursorAfter } from '../../points/insertion-order.ts'
-import {
-  decodeQuestion,
-  encodeQuestion,
-  listMessage,
-  listQueryOf,
-  pageOf,
-  queriesOf,
-  resultsOf,
-  searchMessage,
-  writePage,
-  writeResults,
-} from './read-codec.ts'
+import type { ReadAnswers, ReadKind } from './node-reads.ts'
+import { decodeAnswer, decodeQuestion, encodeQuestion, writeAnswer } from './read-codec.ts'
 
 const ids = ['00112233-4455-6677-8899-aabbccddeeff', 'ff112233-4455-6677-8899-aabbccddeeff'] as const
 const head = { collection: 'docs', position: 2 ** 40, partitions: PartitionSet.of([3, 255]) }
@@ -40,7 +27,7 @@ const includes: readonly Include[] = [
 ]
 
 describe('questions between nodes', () => {
-  it('have queries with all that they ask for', () => {
+  it('have queries with all that they ask for', async () => {
     const query: VectorQuery = {
       vector: Float32Array.of(0.5, -1, 3),
       metric: 'Cosine',
@@ -53,25 +40,24 @@ describe('questions between nodes', () => {
       profile: false,
     }
     const queries = [query, ...includes.map((include) => ({ ...query, include }))]
-    const bytes = encodeQuestion(head, searchMessage(queries))
-    const { ask, head: read } = decodeQuestion(bytes)
+    const { kind, head: read, query: asked } = decodeQuestion(encodeQuestion(head, 'search', queries))
     assert.deepEqual(read, { ...head, partitions: new PartitionSet(Buffer.from(head.partitions.bytes)) })
-    assert(ask.case === 'search')
-    assert.deepEqual(atOnce(queriesOf(ask.value, bytes)), queries)
+    assert.equal(kind, 'search')
+    assert.deepEqual(await asked(), queries)
   })
 
-  it('have lists', () => {
+  it('have lists', async () => {
     for (const include of includes) {
       const query = { filter: undefined, limit: 7, cursor: undefined, include }
-      const { ask } = decodeQuestion(encodeQuestion(head, listMessage(query)))
-      assert(ask.case === 'list')
-      assert.deepEqual(atOnce(listQueryOf(ask.value)), query)
+      const { kind, query: asked } = decodeQuestion(encodeQuestion(head, 'list', query))
+      assert.equal(kind, 'list')
+      assert.deepEqual(await asked(), query)
     }
   })
 })
 
 describe('answers between nodes', () => {
-  it('are pages', () => {
+  it('are pages', async () => {
     const page = {
       points: [{ id: ids[0], payload, version: 7 }],
       orders: [5],
@@ -79,12 +65,10 @@ describe('answers between nodes', () => {
       knownBelow: 65_536,
       visible: 300,
     }
-    const answer = written((writer) => writePage(writer, page))
-    assert(answer.case === 'list')
-    assert.deepEqual(atOnce(pageOf(answer.value, 300)), page)
+    assert.deepEqual(await received('list', page, 300), page)
   })
 
-  it('are results of several queries', () => {
+  it('are results of several queries', async () => {
     const hit = { payload, vector: Float32Array.of(1, 2), version: 2 ** 50 }
     const plan = { plan: 'graph', reason: 'because' } as const
     const found: SearchResults = {
@@ -95,10 +79,8 @@ describe('answers between nodes', () => {
       profiles: [undefined, { ...plan, ...numbers }, undefined],
       plans: [plan, undefined, plan],
     }
-    const answer = written((writer) => writeResults(writer, 12, found))
-    assert(answer.case === 'search')
-    const read = atOnce(resultsOf(answer.value))
-    assert.equal(read.before, 12)
+    const read = await received('search', { before: 12, after: 13, found }, 13)
+    assert.deepEqual([read.before, read.after], [12, 13])
     assert.deepEqual(read.found.ids.strings(), found.ids.strings())
     assert.deepEqual({ ...read.found, ids: undefined }, { ...found, ids: undefined })
   })
@@ -117,8 +99,12 @@ const numbers = {
   recallEstimate: 0.5,
 }
 
-function written(write: (writer: MessageWriter) => Generator<undefined, void, void>) {
+async function received<Kind extends ReadKind>(
+  kind: Kind,
+  answer: ReadAnswers[Kind],
+  visible: number,
+): Promise<ReadAnswers[Kind]> {
   const writer = new MessageWriter()
-  atOnce(write(writer))
-  return Encoded.of(ReadAnswerSchema, writer.finish()).read().answer
+  await writeAnswer(writer, kind, answer, visible)
+  return (await decodeAnswer(kind, writer.finish())).answer
 }

@@ -1,5 +1,6 @@
 import type { AnswerRoom } from '../../base/budgets.ts'
 import { DatabaseError } from '../../base/errors.ts'
+import type { Filter } from '../../base/filter.ts'
 import { IdLists, type SearchResults } from '../../base/id-lists.ts'
 import { idBytes } from '../../base/ids.ts'
 import { PartitionSet } from '../../base/partitions.ts'
@@ -11,13 +12,17 @@ import {
   type Profile,
   type SearchPlan,
   type VectorQuery,
+  type WordCounts,
 } from '../../base/point.ts'
+import { inTurns } from '../../base/turns.ts'
 import { filterMessage, filterOf } from '../../messages/filters.ts'
 import {
+  type WordCounts as CountsMessage,
+  type LegsWanted,
   type PageOfNode,
   PageOfNodeSchema,
-  type PlanOfNode,
   type Queries,
+  type ReadAnswer,
   ReadAnswerSchema,
   type ReadQuestion,
   ReadQuestionSchema,
@@ -26,10 +31,11 @@ import {
   ResultsSchema,
   type Wanted,
 } from '../../messages/generated/cluster_pb.js'
-import type * as messages from '../../messages/generated/vectordb_pb.js'
 import {
   FacetSchema,
+  type FacetsResponse,
   FacetsResponseSchema,
+  type Filter as FilterMessage,
   ListResponseSchema,
 } from '../../messages/generated/vectordb_pb.js'
 import {
@@ -42,19 +48,17 @@ import {
   queryOf,
 } from '../../messages/points.ts'
 import { Encoded, type Fields } from '../../messages/reader.ts'
-import { attributeOf, idMessage, valueMessage } from '../../messages/values.ts'
+import { attributeOf, idIn, idMessage, valueMessage } from '../../messages/values.ts'
 import { bytesOfIds, bytesOfNumbers, copiesOf, idsOf, numbersOf } from '../../messages/vectors.ts'
 import { encode, type Init, type MessageWriter } from '../../messages/writer.ts'
-import type { ChangeByFilter, FacetCount, ListPage, ListQuery } from '../../points/database.ts'
-import type { NodeFacets, NodePlan, OrderedPage } from './merged-answers.ts'
-import type { FacetsQuery } from './node-reads.ts'
+import type { FacetCount, ListPage } from '../../points/database.ts'
+import type { NodeFacets, NodeResults, OrderedPage } from './merged-answers.ts'
+import type { LegsAsked, ReadAnswers, ReadKind, ReadQueries } from './node-reads.ts'
 
 /**
  * Reads between nodes as messages of proto/cluster.proto. Long answers are written and read in steps, and written from
  * their end.
  */
-
-type Steps<Value = void> = Generator<undefined, Value, void>
 
 /** The beginning of every read that a node sends to another one. */
 export interface ReadHead {
@@ -66,27 +70,208 @@ export interface ReadHead {
   readonly partitions: PartitionSet
 }
 
-export type AskMessage = Extract<NonNullable<Init<ReadQuestion>['ask']>, { readonly value: unknown }>
-type AskFields = Fields<ReadQuestion>['ask']
-
-export function encodeQuestion({ partitions, ...head }: ReadHead, ask: AskMessage): Buffer {
+export function encodeQuestion<Kind extends ReadKind>(
+  { partitions, ...head }: ReadHead,
+  kind: Kind,
+  query: ReadQueries[Kind],
+): Buffer {
+  const ask = { case: kind, value: codecs[kind].ask(query) } as Init<ReadQuestion>['ask']
   return encode(ReadQuestionSchema, { ...head, partitions: partitions.bytes, ask })
 }
 
-export function decodeQuestion(bytes: Buffer): { readonly head: ReadHead; readonly ask: AskFields } {
+/** @throws DatabaseError `not_ready` for a question of a later program */
+export function decodeQuestion(bytes: Buffer): {
+  readonly head: ReadHead
+  readonly kind: ReadKind
+  readonly query: () => Promise<ReadQueries[ReadKind]>
+} {
   const { collection, position, partitions, ask } = Encoded.of(ReadQuestionSchema, bytes).read()
-  return { head: { collection, position: Number(position), partitions: new PartitionSet(partitions) }, ask }
+  if (ask.case === undefined) throw new DatabaseError('not_ready', 'this node does not know the question yet')
+  const head = { collection, position: Number(position), partitions: new PartitionSet(partitions) }
+  const { query } = codecs[ask.case] as Codec<ReadKind>
+  return { head, kind: ask.case, query: async () => await query(ask.value, bytes) }
 }
 
-export function searchMessage(queries: readonly VectorQuery[]): AskMessage {
-  const items = queries.map((query) => ({
-    search: queryMessage(query),
-    wanted: wantedMessage(query.include),
-  }))
-  return { case: 'search', value: { items } }
+/** @param visible the highest log position of which the answer may include some effects */
+export async function writeAnswer<Kind extends ReadKind>(
+  writer: MessageWriter,
+  kind: Kind,
+  answer: ReadAnswers[Kind],
+  visible: number,
+): Promise<void> {
+  const value = answer === undefined ? undefined : await codecs[kind].write(answer, writer)
+  if (value !== undefined)
+    writer.write(ReadAnswerSchema, { answer: { case: kind, value } } as Init<ReadAnswer>)
+  else if (answer !== undefined) writer.head(ReadAnswerSchema.field[kind].number, 0)
+  writer.write(ReadAnswerSchema, { visible })
 }
 
-export function* queriesOf(message: Encoded<Queries>, bytes: Buffer): Steps<VectorQuery[]> {
+/**
+ * @param room counts what is read
+ * @throws RangeError for the answer to another question
+ */
+export async function decodeAnswer<Kind extends ReadKind>(
+  kind: Kind,
+  bytes: Buffer,
+  room?: AnswerRoom,
+): Promise<{ readonly visible: number; readonly answer: ReadAnswers[Kind] }> {
+  const message = Encoded.of(ReadAnswerSchema, bytes).read()
+  const visible = Number(message.visible)
+  const { answer } = message
+  if (answer.case === undefined && kind === 'get') return { visible, answer: undefined as ReadAnswers[Kind] }
+  if (answer.case !== kind) throw new RangeError(`a node has answered ${answer.case} to ${kind}`)
+  return { visible, answer: await codecs[kind].answer(answer.value as AnswerOf<Kind>, visible, room) }
+}
+
+/** How a question and its answer are written and read. */
+interface Codec<Kind extends ReadKind> {
+  ask(query: ReadQueries[Kind]): Value<Init<ReadQuestion>['ask'], Kind>
+  /** @param bytes all of the question */
+  query(message: Value<Fields<ReadQuestion>['ask'], Kind>, bytes: Buffer): Later<ReadQueries[Kind]>
+  /** Returns the answer as a message, or writes it. */
+  write(
+    answer: NonNullable<ReadAnswers[Kind]>,
+    writer: MessageWriter,
+  ): Later<Value<Init<ReadAnswer>['answer'], Kind> | undefined>
+  answer(message: AnswerOf<Kind>, visible: number, room?: AnswerRoom): Later<ReadAnswers[Kind]>
+}
+
+type Value<Oneof, Kind> = Extract<Oneof, { readonly case: Kind; readonly value: unknown }>['value']
+type AnswerOf<Kind> = Value<Fields<ReadAnswer>['answer'], Kind>
+type Later<Result> = Result | Promise<Result>
+type Steps<Result = void> = Generator<undefined, Result, void>
+
+const codecs: { readonly [Kind in ReadKind]: Codec<Kind> } = {
+  search: {
+    ask: (queries) => ({
+      items: queries.map((query) => ({ search: queryMessage(query), wanted: wantedMessage(query.include) })),
+    }),
+    query: (message, bytes) => inTurns(queriesOf(message, bytes)),
+    write: (results, writer) => inTurns(writeResults(writer, results)),
+    answer: (message, after, room) => inTurns(resultsOf(message, after, room)),
+  },
+  get: {
+    ask: idMessage,
+    query: idIn,
+    write: ({ id, ...details }) => ({ id: idMessage(id), ...detailsMessage(details) }),
+    answer: (message, _, room) => {
+      const point = detailsOf(message) as Point
+      room?.add(detailBytes(point))
+      return point
+    },
+  },
+  list: {
+    ask: ({ filter, limit, cursor, include }) => ({
+      list: { filter: filter && filterMessage(filter), limit, cursor },
+      wanted: wantedMessage(include),
+    }),
+    query: async (message) => {
+      const { list, wanted } = message.read()
+      const { filter, limit, cursor } = list!.read()
+      const include = includeOf(wanted!)
+      return { filter: await filterIn(filter), limit: Number(limit), cursor: cursor || undefined, include }
+    },
+    write: (page, writer) => inTurns(writePage(writer, page)),
+    answer: (message, visible, room) => inTurns(pageOf(message, visible, room)),
+  },
+  count: {
+    ask: (filter) => ({ filter: filter && filterMessage(filter) }),
+    query: (message) => filterIn(message.read().filter),
+    write: (count) => count,
+    answer: Number,
+  },
+  facets: {
+    ask: ({ filter, paths, limit }) => ({ filter: filter && filterMessage(filter), paths, limit }),
+    query: async (message) => {
+      const { filter, paths, limit } = message.read()
+      return { filter: await filterIn(filter), paths, limit }
+    },
+    write: (facets, writer) => inTurns(writeFacets(writer, facets)),
+    answer: (message) => inTurns(facetsOf(message)),
+  },
+  plan: {
+    ask: ({ filter, change, limit, dryRun }) => {
+      const patch = change === 'delete' ? undefined : patchMessage(change)
+      return { filter: filterMessage(filter), patch, limit, dryRun }
+    },
+    query: async (message, bytes) => {
+      const { filter, patch, limit, dryRun } = message.read()
+      return {
+        filter: (await filterIn(filter))!,
+        change: patch === undefined ? 'delete' : patchOf(patch, copiesOf(bytes)),
+        limit: Number(limit) || undefined,
+        dryRun,
+      }
+    },
+    write: async ({ ids, orders, more, matching }) => ({
+      ids: await inTurns(bytesOfIds(ids)),
+      orders: bytesOfNumbers(orders),
+      more,
+      matching,
+    }),
+    answer: async (message) => {
+      const { ids, orders, more, matching } = message.read()
+      return {
+        ids: await inTurns(idsOf(ids)),
+        orders: [...numbersOf(orders)],
+        more,
+        matching: Number(matching),
+      }
+    },
+  },
+  words: {
+    ask: ({ terms, filter, declared }) => ({ terms, filter: filter && filterMessage(filter), declared }),
+    query: async (message) => {
+      const { filter, ...asked } = message.read()
+      return { ...asked, filter: await filterIn(filter) }
+    },
+    write: countsMessage,
+    answer: countsOf,
+  },
+  legs: {
+    ask: ({ query, without, declared }) => {
+      const { words, keyFilter } = query
+      const { balance, weights = [], statistics } = words!
+      const { wanted } = statistics!
+      return {
+        search: { ...queryMessage(query), balance },
+        keyFilter: keyFilter && filterMessage(keyFilter),
+        without,
+        declared,
+        terms: wanted.map(([term]) => term),
+        termWeights: bytesOfNumbers(wanted.map(([, weight]) => weight)),
+        pathWeights: bytesOfNumbers(weights),
+        counts: countsMessage(statistics!),
+      }
+    },
+    query: legsAskedOf,
+    write: ({ ids, found, bestWords, nearest, profile }) => ({
+      ids,
+      sequences: bytesOfNumbers(found.map(({ sequence }) => sequence)),
+      distances: bytesOfNumbers(found.map(({ distance }) => distance)),
+      words: bytesOfNumbers(found.map(({ words }) => words)),
+      bestWords,
+      nearest,
+      profile,
+    }),
+    answer: (message) => {
+      const { ids, sequences, distances, words, bestWords, nearest, profile } = message.read()
+      const [byDistance, byWords] = [numbersOf(distances), numbersOf(words)]
+      const found = Array.from(numbersOf(sequences), (sequence, index) => ({
+        sequence,
+        distance: byDistance[index]!,
+        words: byWords[index]!,
+      }))
+      return { ids: Buffer.from(ids), found, bestWords, nearest, profile: profile && profileOf(profile) }
+    },
+  },
+}
+
+async function filterIn(message: Encoded<FilterMessage> | undefined): Promise<Filter | undefined> {
+  return message && (await inTurns(filterOf(message)))
+}
+
+function* queriesOf(message: Encoded<Queries>, bytes: Buffer): Steps<VectorQuery[]> {
   const vectorOf = copiesOf(bytes)
   const queries: VectorQuery[] = []
   for (const item of message.items('items')) {
@@ -111,61 +296,56 @@ function includeOf(message: Encoded<Wanted>): Include {
   return { ...flags, attributes: allAttributes ? 'all' : someAttributes ? attributes : undefined }
 }
 
-export function listMessage({ filter, limit, cursor, include }: ListQuery): AskMessage {
-  const list = { filter: filter && filterMessage(filter), limit, cursor }
-  return { case: 'list', value: { list, wanted: wantedMessage(include) } }
-}
-
-export function* listQueryOf(message: Extract<AskFields, { case: 'list' }>['value']): Steps<ListQuery> {
-  const { list, wanted } = message.read()
-  const { filter, limit, cursor } = list!.read()
-  return {
-    filter: filter && (yield* filterOf(filter)),
-    limit: Number(limit),
-    cursor: cursor || undefined,
-    include: includeOf(wanted!),
+function* writeResults(
+  writer: MessageWriter,
+  { before, found: { ids, distances, sequences, details, profiles, plans } }: NodeResults,
+): Steps<undefined> {
+  for (let list = ids.length - 1; list >= 0; list -= 1) {
+    const end = writer.length
+    const hits = details[list]
+    for (let rank = (hits?.length ?? 0) - 1; rank >= 0; rank -= 1) {
+      writer.item(ResultsOfQuerySchema.field.hits, detailsMessage(hits![rank]!))
+      yield
+    }
+    const [profile, plan] = [profiles[list], plans[list]]
+    writer.write(ResultsOfQuerySchema, { hasHits: hits !== undefined, profile, plan })
+    writer.head(ResultsSchema.field.queries.number, end)
+    yield
   }
+  writer.write(ResultsSchema, {
+    before,
+    ends: bytesOfNumbers(ids.ends),
+    ids: ids.bytes.subarray(0, ids.total * idBytes),
+    distances: bytesOfNumbers(distances),
+    sequences: bytesOfNumbers(sequences),
+  })
 }
 
-export function facetsMessage({ filter, paths, limit }: FacetsQuery): AskMessage {
-  return { case: 'facets', value: { filter: filter && filterMessage(filter), paths, limit } }
-}
-
-export function* facetsQueryOf(message: Encoded<messages.FacetsRequest>): Steps<FacetsQuery> {
-  const { filter, paths, limit } = message.read()
-  return { filter: filter && (yield* filterOf(filter)), paths, limit }
-}
-
-export function planMessage({ filter, change, limit, dryRun }: ChangeByFilter): AskMessage {
-  const patch = change === 'delete' ? undefined : patchMessage(change)
-  return { case: 'plan', value: { filter: filterMessage(filter), patch, limit, dryRun } }
-}
-
-export function* changeOf(
-  message: Encoded<messages.ChangeByFilterRequest>,
-  bytes: Buffer,
-): Steps<ChangeByFilter> {
-  const { filter, patch, limit, dryRun } = message.read()
-  return {
-    filter: yield* filterOf(filter!),
-    change: patch === undefined ? 'delete' : patchOf(patch, copiesOf(bytes)),
-    limit: Number(limit) || undefined,
-    dryRun,
+function* resultsOf(message: Encoded<Results>, after: number, room?: AnswerRoom): Steps<NodeResults> {
+  const { before, ends, ids, distances, sequences } = message.read()
+  const details: SearchResults['details'][number][] = []
+  const profiles: (Profile | undefined)[] = []
+  const plans: (SearchPlan | undefined)[] = []
+  for (const item of message.items('queries')) {
+    const { hasHits, profile, plan } = item.read()
+    const hits: HitDetails[] = []
+    for (const hit of item.items('hits')) {
+      const found = detailsOf(hit)
+      room?.add(detailBytes(found))
+      hits.push(found)
+      yield
+    }
+    details.push(hasHits ? hits : undefined)
+    profiles.push(profile && profileOf(profile))
+    const { plan: name, reason } = plan?.read() ?? {}
+    plans.push(name === undefined ? undefined : { plan: name as SearchPlan['plan'], reason: reason! })
+    yield
   }
+  const found = { distances: numbersOf(distances), sequences: numbersOf(sequences), details, profiles, plans }
+  return { before: Number(before), after, found: { ids: new IdLists(ids, [...numbersOf(ends)]), ...found } }
 }
 
-export function writePoint(writer: MessageWriter, point: Point | undefined): void {
-  if (point === undefined) return
-  const { id, ...details } = point
-  const value = { id: idMessage(id), ...detailsMessage(details) }
-  writer.write(ReadAnswerSchema, { answer: { case: 'get', value } })
-}
-
-export function pointOf(message: Encoded<messages.Point>): Point {
-  return detailsOf(message) as Point
-}
-
-export function* writePage(writer: MessageWriter, page: OrderedPage): Steps {
+function* writePage(writer: MessageWriter, page: OrderedPage): Steps<undefined> {
   const { points, orders, nextCursor, knownBelow } = page
   for (const { id, ...details } of points.toReversed()) {
     writer.item(ListResponseSchema.field.points, { id: idMessage(id), ...detailsMessage(details) })
@@ -174,15 +354,9 @@ export function* writePage(writer: MessageWriter, page: OrderedPage): Steps {
   writer.write(ListResponseSchema, { nextCursor })
   writer.head(PageOfNodeSchema.field.page.number, 0)
   writer.write(PageOfNodeSchema, { orders: bytesOfNumbers(orders), knownBelow })
-  writer.head(ReadAnswerSchema.field.list.number, 0)
 }
 
-/** @param room counts what is read */
-export function* pageOf(
-  message: Encoded<PageOfNode>,
-  visible: number,
-  room?: AnswerRoom,
-): Steps<OrderedPage> {
+function* pageOf(message: Encoded<PageOfNode>, visible: number, room?: AnswerRoom): Steps<OrderedPage> {
   const { page, orders, knownBelow } = message.read()
   const points: ListPage['points'][number][] = []
   for (const item of page!.items('points')) {
@@ -197,7 +371,7 @@ export function* pageOf(
 }
 
 /** @throws DatabaseError `invalid_argument` for more bytes than a message between nodes may have */
-export function* writeFacets(writer: MessageWriter, facets: NodeFacets): Steps {
+function* writeFacets(writer: MessageWriter, facets: NodeFacets): Steps<undefined> {
   for (const [path, counts] of [...facets].reverse()) {
     const end = writer.length
     for (const { value, count } of counts.toReversed()) {
@@ -208,10 +382,9 @@ export function* writeFacets(writer: MessageWriter, facets: NodeFacets): Steps {
     writer.write(FacetSchema, { path })
     writer.head(FacetsResponseSchema.field.facets.number, end)
   }
-  writer.head(ReadAnswerSchema.field.facets.number, 0)
 }
 
-export function* facetsOf(message: Encoded<messages.FacetsResponse>): Steps<NodeFacets> {
+function* facetsOf(message: Encoded<FacetsResponse>): Steps<NodeFacets> {
   const facets = new Map<string, readonly FacetCount[]>()
   for (const facet of message.items('facets')) {
     const counts: FacetCount[] = []
@@ -236,72 +409,41 @@ export function tooManyValues(paths: readonly string[]): DatabaseError {
 /** A quarter of the largest message between nodes. */
 const facetsBytesMax = 8 * 1024 * 1024
 
-export function* writePlan(writer: MessageWriter, { ids, orders, more, matching }: NodePlan): Steps {
-  const value = { ids: yield* bytesOfIds(ids), orders: bytesOfNumbers(orders), more, matching }
-  writer.write(ReadAnswerSchema, { answer: { case: 'plan', value } })
-}
-
-export function* planOf(message: Encoded<PlanOfNode>): Steps<NodePlan> {
-  const { ids, orders, more, matching } = message.read()
-  return { ids: yield* idsOf(ids), orders: [...numbersOf(orders)], more, matching: Number(matching) }
-}
-
-/** @param before what the node had applied when it began */
-export function* writeResults(
-  writer: MessageWriter,
-  before: number,
-  { ids, distances, sequences, details, profiles, plans }: SearchResults,
-): Steps {
-  for (let list = ids.length - 1; list >= 0; list -= 1) {
-    const end = writer.length
-    const hits = details[list]
-    for (let rank = (hits?.length ?? 0) - 1; rank >= 0; rank -= 1) {
-      writer.item(ResultsOfQuerySchema.field.hits, detailsMessage(hits![rank]!))
-      yield
-    }
-    const [profile, plan] = [profiles[list], plans[list]]
-    writer.write(ResultsOfQuerySchema, { hasHits: hits !== undefined, profile, plan })
-    writer.head(ResultsSchema.field.queries.number, end)
-    yield
+function countsMessage({ documents, lengths, languages, terms }: WordCounts): Init<CountsMessage> {
+  return {
+    documents,
+    lengths: bytesOfNumbers(lengths),
+    languages: bytesOfNumbers(languages),
+    termDocuments: bytesOfNumbers(terms.map((term) => term.documents)),
+    termOccurrences: bytesOfNumbers(terms.map(({ occurrences }) => occurrences)),
   }
-  writer.write(ResultsSchema, {
-    before,
-    ends: bytesOfNumbers(ids.ends),
-    ids: ids.bytes.subarray(0, ids.total * idBytes),
-    distances: bytesOfNumbers(distances),
-    sequences: bytesOfNumbers(sequences),
-  })
-  writer.head(ReadAnswerSchema.field.search.number, 0)
 }
 
-/** @param room counts what is read */
-export function* resultsOf(
-  message: Encoded<Results>,
-  room?: AnswerRoom,
-): Steps<{ readonly before: number; readonly found: SearchResults }> {
-  const { before, ends, ids, distances, sequences } = message.read()
-  const details: (readonly HitDetails[] | undefined)[] = []
-  const profiles: (Profile | undefined)[] = []
-  const plans: (SearchPlan | undefined)[] = []
-  for (const item of message.items('queries')) {
-    const { hasHits, profile, plan } = item.read()
-    const hits: HitDetails[] = []
-    for (const hit of item.items('hits')) {
-      const found = detailsOf(hit)
-      room?.add(detailBytes(found))
-      hits.push(found)
-      yield
-    }
-    details.push(hasHits ? hits : undefined)
-    profiles.push(profile && profileOf(profile))
-    plans.push(plan && planIn(plan))
-    yield
+function countsOf(message: Encoded<CountsMessage>): WordCounts {
+  const { documents, lengths, languages, termDocuments, termOccurrences } = message.read()
+  const occurrences = numbersOf(termOccurrences)
+  return {
+    documents,
+    lengths: [...numbersOf(lengths)],
+    languages: [...numbersOf(languages)],
+    terms: Array.from(numbersOf(termDocuments), (having, index) => ({
+      documents: having,
+      occurrences: occurrences[index]!,
+    })),
   }
-  const found = { distances: numbersOf(distances), sequences: numbersOf(sequences), details, profiles, plans }
-  return { before: Number(before), found: { ids: new IdLists(ids, [...numbersOf(ends)]), ...found } }
 }
 
-function planIn(message: Encoded<messages.Profile>): SearchPlan {
-  const { plan, reason } = message.read()
-  return { plan: plan as SearchPlan['plan'], reason }
+async function legsAskedOf(message: Encoded<LegsWanted>, bytes: Buffer): Promise<LegsAsked> {
+  const { search, keyFilter, without, declared, terms, termWeights, pathWeights, counts } = message.read()
+  const query = await inTurns(queryOf(search!, copiesOf(bytes)))
+  const { balance = 0 } = search!.read()
+  const [weights, inQuery] = [[...numbersOf(pathWeights)], numbersOf(termWeights)]
+  const wanted = terms.map((term, index) => [term, inQuery[index]!] as const)
+  const words = {
+    text: '',
+    balance,
+    weights: weights.length === 0 ? undefined : weights,
+    statistics: { ...countsOf(counts!), wanted },
+  }
+  return { query: { ...query, words, keyFilter: await filterIn(keyFilter) }, without, declared }
 }

@@ -14,6 +14,7 @@ import {
   type WordStatistics,
 } from '../../base/point.ts'
 import { inTurns } from '../../base/turns.ts'
+import type { Collection } from '../../collections/collection.ts'
 import type { ListPage, ListQuery, ReadCall } from '../../points/database.ts'
 import { microsecondsSince } from '../../search/leg-search.ts'
 import { type PageOwner, type Pinned, pageOwnerOf, pinnedHits } from '../../search/pinned-pages.ts'
@@ -28,21 +29,17 @@ import {
 } from '../../search/word-legs.ts'
 import { type NodeLegs, statisticsOf } from '../../search/word-search.ts'
 import { mergedProfile } from './merged-answers.ts'
-import type { LegsAsked, ReadCollection, TermsAsked } from './node-reads.ts'
+import type { ReadAnswers, ReadKind, ReadQueries } from './node-reads.ts'
 
 /** What a search needs from the reads of a collection that is on several nodes: see `ScatteredReads`. */
 interface Reads {
-  gatherAll<Answer>(
+  gather<Kind extends ReadKind>(
+    kind: Kind,
+    query: ReadQueries[Kind],
     call: ReadCall,
-    ask: (reads: ReadsOfNode, call: ReadCall) => Promise<Answer>,
-  ): Promise<readonly Answer[]>
+  ): Promise<readonly ReadAnswers[Kind][]>
   list(query: ListQuery, call: ReadCall): Promise<ListPage>
   withVectors(queries: readonly SearchQuery[], call: ReadCall): Promise<readonly VectorQuery[]>
-}
-
-interface ReadsOfNode {
-  wordCounts(asked: TermsAsked, call: ReadCall): Promise<WordCounts>
-  wordLegs(asked: LegsAsked, call: ReadCall): Promise<NodeLegs>
 }
 
 /** A point that a node has found. */
@@ -61,9 +58,9 @@ interface Candidate extends Leg {
  */
 export class ScatteredWords {
   readonly #reads: Reads
-  readonly #local: ReadCollection
+  readonly #local: Collection
 
-  constructor(reads: Reads, local: ReadCollection) {
+  constructor(reads: Reads, local: Collection) {
     this.#reads = reads
     this.#local = local
   }
@@ -131,9 +128,7 @@ export class ScatteredWords {
     const { words } = this.#local.livePoints
     const statisticsAmong = (filter: Filter | undefined): Promise<WordStatistics> =>
       statisticsOf(words, text, async (terms) => {
-        const counted = await this.#reads.gatherAll(call, (each, part) =>
-          each.wordCounts({ terms, filter, declared }, part),
-        )
+        const counted = await this.#reads.gather('words', { terms, filter, declared }, call)
         return sumOf(counted, terms.length)
       })
     const some = population && (await statisticsAmong(population))
@@ -169,9 +164,7 @@ export class ScatteredWords {
       include: undefined,
     }
     const startMs = performance.now()
-    const nodes = await this.#reads.gatherAll(call, (each, part) =>
-      each.wordLegs({ query: asked, without: own, declared }, part),
-    )
+    const nodes = await this.#reads.gather('legs', { query: asked, without: own, declared }, call)
     const legs = joined(nodes, { size, limit, isHybrid: isHybrid(asked) })
     const found = legs.found.filter(({ id }) => id !== own)
     const ofNodes = mergedProfile(nodes.map(({ profile }) => profile))
