@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { cpSync, rmSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { logServerWord } from '../../src/base/cluster-status.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { LogGap, LogLost, UncertainAppend } from '../../src/cluster/log/commit-log.ts'
 import { type NatsCluster, openNatsCluster } from '../../src/cluster/log/nats-cluster.ts'
-import { appended, openLog as open, take } from '../support/nats-log.ts'
+import { openLog as open, take } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { until, waitFor } from '../support/until.ts'
 
@@ -159,7 +159,7 @@ describe('a log on one server', { skip }, () => {
     await servers.kill(0, 'SIGTERM')
     cpSync(store, `${store}-before`, { recursive: true })
     await servers.startOne(0)
-    for (const id of ['2', '3']) await appended(node.log, id)
+    for (const id of ['2', '3']) await node.log.append(bytes(id), { id, partition: 0 })
     await until(async () => read.length === 3)
     await servers.kill(0, 'SIGTERM')
     rmSync(store, { recursive: true })
@@ -198,13 +198,13 @@ describe('a log on one server', { skip }, () => {
     await assert.rejects(node.log.append(bytes('3'), { id: '3', partition: 0 }), refused)
     await servers.startOne(0)
     await until(async () => node.log.isAway === false)
-    assert.equal(await appended(node.log, '3'), 3)
+    assert.equal(await node.log.append(bytes('3'), { id: '3', partition: 0 }), 3)
     assert.equal(await node.log.append(bytes('4'), { id: '4', partition: 0 }), 4)
     assert.deepEqual(await reading, ['1', '2', '3', '4'])
   })
 
   it('reports that a record may have been stored if its server does not answer', async () => {
-    await using node = await open(servers, 'silent')
+    await using node = await open(servers, 'silent', { appendTimeoutMs: 3_000 })
     await node.log.append(bytes('1'), { id: '1', partition: 0 })
     await servers.pause(0)
     try {
@@ -301,7 +301,7 @@ describe('a log on three servers', { skip }, () => {
           // Any error is allowed: the record is not acknowledged.
           assert.ok(error instanceof Error)
           // Without servers, the next one would fail in the same turn of the event loop.
-          await delay(10)
+          await nextTurn()
         }
       }
     }

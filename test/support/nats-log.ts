@@ -2,18 +2,21 @@ import assert from 'node:assert/strict'
 import { createLogger } from '../../src/base/log.ts'
 import type { CommitLog } from '../../src/cluster/log/commit-log.ts'
 import { type NatsCluster, openNatsCluster } from '../../src/cluster/log/nats-cluster.ts'
+import { appendRecord } from '../../src/cluster/log/publisher.ts'
 import type { NatsServers } from './nats-servers.ts'
-import { waitFor } from './until.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
-type OpenOptions = Partial<Parameters<typeof openNatsCluster>[0]> & { readonly giveUpMs?: number }
+type OpenOptions = Partial<Parameters<typeof openNatsCluster>[0]> & {
+  readonly giveUpMs?: number
+  readonly appendTimeoutMs?: number
+}
 
-/** Opens the log of a cluster on these servers, as a node does. */
+/** Opens the log of a cluster on these servers, as a node does, with the node's attempts to append. */
 export async function openLog(
   servers: NatsServers,
   cluster: string,
-  { giveUpMs = 120_000, ...options }: OpenOptions = {},
+  { giveUpMs = 120_000, appendTimeoutMs = 15_000, ...options }: OpenOptions = {},
 ): Promise<NatsCluster & AsyncDisposable> {
   const { urls, monitorUrls } = servers
   const node = await openNatsCluster(
@@ -22,12 +25,27 @@ export async function openLog(
     AbortSignal.timeout(giveUpMs),
   )
   return Object.assign(Object.create(null), {
-    log: node.log,
+    log: appending(node.log, appendTimeoutMs),
     documents: node.documents,
     bus: node.bus,
     close: node.close,
     [Symbol.asyncDispose]: node.close,
   })
+}
+
+function appending(log: CommitLog, timeoutMs: number): CommitLog {
+  return {
+    id: log.id,
+    get isAway() {
+      return log.isAway ?? false
+    },
+    append: (record, options) =>
+      appendRecord(log, record, { ...options, signal: AbortSignal.timeout(timeoutMs) }, 50),
+    read: (from, signal) => log.read(from, signal),
+    get: (position) => log.get(position),
+    bounds: () => log.bounds(),
+    close: () => log.close(),
+  }
 }
 
 /** Founds a cluster, as `vicinal cluster found` does: nodes only join. */
@@ -46,11 +64,6 @@ export async function discard({ urls }: NatsServers, cluster: string, below: num
   } finally {
     await connection.close()
   }
-}
-
-/** Appends a text under itself as its id, and tries again as nodes do. */
-export async function appended(log: CommitLog, text: string): Promise<number> {
-  return await waitFor(() => log.append(Buffer.from(text), { id: text, partition: 0 }).catch(() => undefined))
 }
 
 /** Reads `count` records and checks that their positions are consecutive. */

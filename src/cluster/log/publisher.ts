@@ -200,27 +200,44 @@ export class Publisher {
     return await unlessAborted(outcome, deadline)
   }
 
-  async #append(batch: BatchToAppend, signal: AbortSignal): Promise<number> {
+  async #append(batch: BatchToAppend, deadline: AbortSignal): Promise<number> {
+    const { log, retryMs, onAppend } = this.#options
     const startMs = performance.now()
-    const position = await appendBatch({ append: this.#tried }, { ...batch, signal })
-    this.#options.onAppend?.((performance.now() - startMs) / 1000)
-    return position
+    const append: CommitLog['append'] = (record, options) => appendRecord(log, record, options, retryMs)
+    try {
+      const position = await appendBatch({ append }, { ...batch, signal: deadline })
+      onAppend?.((performance.now() - startMs) / 1000)
+      return position
+    } catch (error) {
+      if (!(error instanceof UncertainAppend)) throw error
+      deadline.throwIfAborted()
+      throw uncertain(error)
+    }
   }
+}
 
-  /** Appends a record, and tries again under the same id until its servers are full or the time is up. */
-  readonly #tried = async (record: Uint8Array, options: AppendOptions): Promise<number> => {
-    const { log, retryMs } = this.#options
-    for (let isUncertain = false; ; ) {
-      try {
-        return await log.append(record, options)
-      } catch (error) {
-        if (error instanceof UncertainAppend) isUncertain = true
-        // Once an attempt is uncertain, a later refusal says nothing about that one.
-        else if (!isUncertain && isNoOutage(error)) throw error
-        if (isUncertain) options.signal?.throwIfAborted()
-        if (options.signal?.aborted || log.isAway) throw isUncertain ? uncertain(error) : error
-        await pause(retryMs, options.signal)
-      }
+/**
+ * Appends a record, and tries again under the same id until it is stored, its servers are full or away, or the signal
+ * aborts.
+ *
+ * @throws the errors of `CommitLog.append`
+ */
+export async function appendRecord(
+  log: Appending,
+  record: Uint8Array,
+  options: AppendOptions,
+  retryMs: number,
+): Promise<number> {
+  let unknown: UncertainAppend | undefined
+  for (;;) {
+    try {
+      return await log.append(record, options)
+    } catch (error) {
+      if (error instanceof UncertainAppend) unknown = error
+      // Once an attempt is uncertain, a later refusal says nothing about that one.
+      else if (unknown === undefined && isNoOutage(error)) throw error
+      if (options.signal?.aborted || log.isAway) throw unknown ?? error
+      await pause(retryMs, options.signal)
     }
   }
 }
@@ -325,7 +342,7 @@ export interface BatchToAppend {
   readonly signal?: AbortSignal | undefined
 }
 
-type Appending = Pick<CommitLog, 'append'>
+type Appending = Pick<CommitLog, 'append' | 'isAway'>
 
 /**
  * Appends a batch as one record, or as chunks and a commit.
@@ -389,7 +406,7 @@ async function allOf(promises: readonly Promise<number>[]): Promise<number[]> {
 
 /** An uncertain chunk does not make the batch uncertain: without its commit, a chunk has no effect. */
 function chunkFailure(cause: unknown): unknown {
-  if (cause instanceof DatabaseError && isNoOutage(cause)) return cause
+  if (cause instanceof DatabaseError) return cause
   return new DatabaseError('not_ready', 'the log of the cluster did not accept the write', { cause })
 }
 
