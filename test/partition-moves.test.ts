@@ -7,9 +7,8 @@ import { PartitionSet, partitionOf } from '../src/base/partitions.ts'
 import type { NewPoint, SearchQuery } from '../src/base/point.ts'
 import { shortIdOf } from '../src/cluster/log/commit-log.ts'
 import { ClusterView } from '../src/cluster/membership/cluster-view.ts'
-import type { Announcement } from '../src/cluster/membership/membership.ts'
 import { shareOf, withEntered } from '../src/cluster/membership/ownership.ts'
-import { changeTopology } from '../src/cluster/membership/topology.ts'
+import { changeTopology, toJson } from '../src/cluster/membership/topology.ts'
 import { type MessageBus, NodeRequests } from '../src/cluster/requests.ts'
 import { PartitionMover } from '../src/cluster/transfer/partition-mover.ts'
 import { fillDirectory } from '../src/cluster/transfer/replica-fetch.ts'
@@ -474,7 +473,7 @@ describe('a node that holds partitions', () => {
   it('enters as an owner only when another node has called it', async () => {
     const documents = new SharedMemoryDocuments().connect()
     const entry = { replicas: 2, dimension: null, mayFound: true }
-    const topology = await changeTopology(documents, (before) =>
+    await changeTopology(documents, (before) =>
       ['a', 'b'].reduce(
         (each, node) => withEntered(each, { ...entry, node, member: { zone: '', address: '' } }),
         before,
@@ -491,11 +490,11 @@ describe('a node that holds partitions', () => {
     const a = new NodeRequests({ ...options, bus, node: 'a' })
     // It may send requests, and gets none.
     const deaf = { request: bus.request.bind(bus), publish: bus.publish.bind(bus), subscribe: () => () => {} }
-    const announced = new Map([['a', { answers: true } as Announcement]])
+    const announced = new Map([['a', toJson({ answers: true })]])
     const view = new ClusterView('b')
     await view.refresh(new SharedMemoryLog().connect(), {
+      ...documents,
       announced: async () => announced,
-      topology: async () => topology,
     })
     const ownerships = async (on: MessageBus): Promise<number> => {
       const stop = new AbortController()

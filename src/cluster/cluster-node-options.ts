@@ -1,6 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Consistency } from '../base/request-headers.ts'
+import type { ClusterTimings } from './cluster-metrics.ts'
 import type { CommitLog, SharedDocuments } from './log/commit-log.ts'
 import type { OwnedPlacementOptions } from './reads/placement.ts'
 import type { Peers } from './requests.ts'
@@ -52,14 +53,9 @@ export interface ClusterNodeOptions {
   /** How often the replicas are compared; short in tests. */
   readonly auditMs?: number | undefined
   readonly sharding: Sharding
-  /** Called with the seconds that an append to the log took. */
-  readonly onAppend?: ((seconds: number) => void) | undefined
-  /** Called with the seconds from reading a record until it was applied. */
-  readonly onApply?: ((seconds: number) => void) | undefined
+  readonly timings: () => ClusterTimings | undefined
   /** Called when the log does not have the next position. */
   readonly onGap?: (() => void) | undefined
-  /** Called with the seconds from the append of a write until its answer. */
-  readonly onAcknowledge?: ((seconds: number) => void) | undefined
 }
 
 /** The status of a node, for operators and metrics. */

@@ -7,6 +7,7 @@ import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import type { Collections, Moment, PointsOnNodes, PointsSnapshot, StatsOfNodes } from '../points/database.ts'
 import { damageIn } from '../storage/files/data-directory.ts'
+import type { DataStore } from '../storage/store.ts'
 import { checkHeld, HeldPartitions, type ReplicaHooks } from '../write/replica.ts'
 import type { LoggedRequest, LoggedResults } from '../write/requests.ts'
 import { Admission, Barriers } from './admission.ts'
@@ -15,7 +16,7 @@ import { ClusterCollections, ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, LocalStatus, ReadPosition } from './cluster-node-options.ts'
 import { Applier } from './log/applier.ts'
 import { LogLost, lostIn, shortIdOf } from './log/commit-log.ts'
-import { type LogPlace, NeedsReplica, placeOf } from './log/founding.ts'
+import { type LogPlace, NeedsReplica, placeIn } from './log/founding.ts'
 import { Publisher } from './log/publisher.ts'
 import { writtenBytesMax } from './log/records.ts'
 import type { ClusterRequest, NodeDigest } from './log/request-codec.ts'
@@ -34,18 +35,16 @@ import { PointsSender } from './transfer/points-stream.ts'
 import { isNoOutage, untilAnswered } from './waiting.ts'
 import { freesSpace, Writes, type WriteTarget } from './writes.ts'
 
-/** Opens the collections of a node with these hooks. */
-export type LoadCollections = (
-  replicaOf: (collection: string) => ReplicaHooks,
-) => Promise<{ readonly main: Collection; readonly set: CollectionSet }>
+/** The open directory of a node. */
+export interface NodeData {
+  readonly store: DataStore
+  /** Opens the collections with these hooks. */
+  readonly load: (replicaOf: (collection: string) => ReplicaHooks) => Promise<OpenCollections>
+}
 
-/** What a node begins with. */
-interface Beginning {
+interface OpenCollections {
   readonly main: Collection
   readonly set: CollectionSet
-  readonly partitions: HeldPartitions
-  /** The place in the log that its data have reached. */
-  readonly from: LogPlace
 }
 
 /**
@@ -101,19 +100,22 @@ export class ClusterNode {
    */
   static async open(
     options: ClusterNodeOptions,
-    load: LoadCollections,
+    { store, load }: NodeData,
     signal: AbortSignal,
   ): Promise<ClusterNode> {
-    const { log, logger, retryMs: againMs, sharding } = options
+    const { log, documents, name, logger, retryMs: againMs, sharding } = options
+    checkHeld(store.main, sharding.held)
+    const attempt = { what: 'joining the cluster', isFinal: isNoOutage, logger, signal, againMs }
+    const from = await untilAnswered(() => placeIn(store, { log, documents, node: name }), attempt)
     const partitions = new HeldPartitions(sharding.held)
     const opened = Promise.withResolvers<ClusterNode>()
     opened.promise.catch(() => {})
     let node: ClusterNode | undefined
     try {
-      const { main, set } = await load((collection) => ({
+      const collections = await load((collection) => ({
         logId: shortIdOf(log),
         held: partitions,
-        floor: () => (node === undefined ? unknownPlace : node.#applier.applied),
+        floor: () => (node === undefined ? from : node.#applier.applied),
         onVisible: (position) => {
           if (node !== undefined) node.#applier.show(position)
         },
@@ -124,11 +126,9 @@ export class ClusterNode {
         },
         retryMs: againMs,
       }))
-      const attempt = { what: 'joining the cluster', isFinal: isNoOutage, logger, signal, againMs }
-      const from = await untilAnswered(() => placeIn(options, main, set), attempt)
-      node = new ClusterNode(options, { main, set, partitions, from })
+      node = new ClusterNode(options, collections, partitions, from)
       // Before anything is applied, so that a program without cluster support never opens the data of a replica.
-      await main.replica.mark()
+      await collections.main.replica.mark()
       const { last } = await untilAnswered(() => log.bounds(), attempt)
       node.#start(last)
       opened.resolve(node)
@@ -139,13 +139,19 @@ export class ClusterNode {
     }
   }
 
-  private constructor(options: ClusterNodeOptions, { main, set, partitions, from }: Beginning) {
+  /** @param from the place in the log that the data have reached */
+  private constructor(
+    options: ClusterNodeOptions,
+    { main, set }: OpenCollections,
+    partitions: HeldPartitions,
+    from: LogPlace,
+  ) {
     this.#options = options
     this.#main = main
     this.set = set
     this.collections = new ClusterCollections(set, this)
     this.partitions = partitions
-    const { log, name, run = Date.now().toString(36), logger, timeoutMs, logHoldMs, onGap } = options
+    const { log, name, run = Date.now().toString(36), logger, timeoutMs, logHoldMs, timings } = options
     const { retryMs = usualRetryMs, maxBufferedBytes, maxRequestBytes } = options
     const { owners, isLive, peers } = options.sharding
     const { signal } = this.#stop
@@ -158,8 +164,8 @@ export class ClusterNode {
       writtenBytesMax: writtenBytesMax(maxRequestBytes),
       timeoutMs,
       retryMs,
-      onAppend: options.onAppend,
-      onAcknowledge: options.onAcknowledge,
+      onAppend: (seconds) => timings()?.append(seconds),
+      onAcknowledge: (seconds) => timings()?.acknowledge(seconds),
     })
     const publisher = this.#publisher
     this.#placement = new OwnedPlacement({ self: name, owners, isLive, held: () => this.held })
@@ -203,8 +209,8 @@ export class ClusterNode {
       bytesInFlightMax: maxBufferedBytes,
       chunkCacheBytesMax: writtenBytesMax(maxRequestBytes),
       retryMs,
-      onApply: options.onApply,
-      onGap,
+      onApply: (seconds) => timings()?.apply(seconds),
+      onGap: options.onGap,
       held: () => (this.held.isAll ? undefined : this.held),
       onAudit: (...audit) => this.#onAudit(...audit),
       onCut: (...cut) => this.#snapshotSender.cut(...cut),
@@ -520,20 +526,6 @@ export class ClusterNode {
   }
 }
 
-/** The place in the log that the data of the directory have reached. */
-async function placeIn(
-  { log, documents, name: node, sharding }: ClusterNodeOptions,
-  main: Collection,
-  set: CollectionSet,
-): Promise<LogPlace> {
-  const { sequence } = main.stats
-  const { applied } = main.replica
-  checkHeld({ applied, sequence }, sharding.held)
-  const hasPoints = sequence > 0 || set.count > 1
-  const stored = await set.storedPosition()
-  return await placeOf({ log, documents, logId: shortIdOf(log), node, applied, stored, hasPoints })
-}
-
 /** Why a node needs a copy of another node's data, if the error or one of its causes says so. */
 export function needIn(error: unknown): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {
@@ -542,7 +534,5 @@ export function needIn(error: unknown): string | undefined {
   return damageIn(error)?.message
 }
 
-/** Of a node that has not read where its data are. */
-const unknownPlace: LogPlace = { position: 0, clockUs: 0 }
 const usualRetryMs = 200
 const expireMs = 500

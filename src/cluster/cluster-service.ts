@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { ClusterStatus, NodeState } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -8,16 +9,31 @@ import { damageIn, replacementReason, requestReplacement } from '../storage/file
 import type { ClusterFigures } from './cluster-metrics.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
-import { type CommitLog, lostIn, lostLogMessage, type SharedDocuments, shortIdOf } from './log/commit-log.ts'
-import { placeOf } from './log/founding.ts'
+import { lostIn, lostLogMessage, type SharedDocuments, shortIdOf } from './log/commit-log.ts'
+import { placeIn } from './log/founding.ts'
 import { type NatsCluster, openNatsCluster } from './log/nats-cluster.ts'
 import { ClusterView, logServerNotes } from './membership/cluster-view.ts'
 import { type Announcement, Membership } from './membership/membership.ts'
-import { removeMember, setMemberState, setReplicas } from './membership/ownership.ts'
-import { type MemberState, readTopology, toJson } from './membership/topology.ts'
+import { removeMember, setMemberState, setReplicas, withRefetched } from './membership/ownership.ts'
+import {
+  announcedIn,
+  changeTopology,
+  memberOf,
+  readTopology,
+  type Topology,
+  toJson,
+} from './membership/topology.ts'
 import { type NodeEvent, next } from './node-state.ts'
 import { NodeRequests, twinMessage, untilNameIsFree } from './requests.ts'
-import { type ClusterServiceOptions, ServiceStatus } from './service-status.ts'
+import {
+  announcementOf,
+  type ClusterServiceOptions,
+  figuresOf,
+  positionOf,
+  type ServiceState,
+  statusOf,
+  whyNotReady,
+} from './service-status.ts'
 import { PartitionMover } from './transfer/partition-mover.ts'
 import { fetchReplica } from './transfer/replica-fetch.ts'
 import { isNoOutage, pause, unlessAborted, untilAnswered, Waiters } from './waiting.ts'
@@ -40,53 +56,24 @@ export class ClusterService {
   readonly #logger: Logger
   readonly #stop = new AbortController()
   readonly #view: ClusterView
-  readonly #status: ServiceStatus
-  #state: NodeState = 'joining'
-  /** Why this node does not serve, where its `ClusterNode` does not report the reason. */
-  #reason: string | undefined
-  /** Whether another process has announced itself under this node's name. */
-  #hasTwin = false
+  readonly #now: ServiceState
   /** Why its data cannot be used. */
   #need: string | undefined
   /** An attempt to replace the data of a serving node that was in vain is repeated from then on. */
   #copyFromMs = 0
   /** Woken when something has happened, and once a second. */
   readonly #happened = new Waiters()
-  #nats: NatsCluster | undefined
-  #node: ClusterNode | undefined
   #membership: Membership | undefined
   #requests: NodeRequests | undefined
-  #parts: PartitionMover | undefined
-  #memberState: MemberState | undefined
   #running: Promise<void> | undefined
   #watching: Promise<void> | undefined
-  /** How often the data were replaced. */
-  #fetches = 0
   #fetchedMs = 0
-  /** How often the log did not have the next position: counted here, because a node that finds a gap may be unloaded. */
-  #gaps = 0
-  /** How many `ClusterNode`s this process has created. */
-  #generation = 0
-  /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
-  #lost: { readonly why: string; readonly position: number } | undefined
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
     this.#logger = logger
     this.#view = new ClusterView(options.node)
-    this.#status = new ServiceStatus(options, this.#view, () => ({
-      state: this.#state,
-      node: this.#node,
-      nats: this.#nats,
-      membership: this.#membership,
-      parts: this.#parts,
-      reason: this.#reason,
-      warning: this.#warning,
-      lostLog: this.#lostLog,
-      position: this.position,
-      fetches: this.#fetches,
-      gaps: this.#gaps,
-    }))
+    this.#now = { options, view: this.#view, run: randomUUID(), state: 'joining', fetches: 0, gaps: 0 }
   }
 
   /**
@@ -117,17 +104,17 @@ export class ClusterService {
     let hasServed = false
     while (!signal.aborted) {
       try {
-        this.#enterState(next(this.#state, await work[this.#state]()))
+        this.#enterState(next(this.#now.state, await work[this.#now.state]()))
       } catch (error) {
         const event = await this.#eventOf(error, data).catch(() => undefined)
-        if (event !== undefined) this.#enterState(next(this.#state, event))
+        if (event !== undefined) this.#enterState(next(this.#now.state, event))
         else if (!hasServed || signal.aborted) return started.reject(error)
         else {
           this.#logger.error({ err: error }, 'this node is still out of service: trying again')
           await pause(againMs, signal)
         }
       }
-      if (this.#state !== 'serving') continue
+      if (this.#now.state !== 'serving') continue
       hasServed = true
       started.resolve()
     }
@@ -135,9 +122,12 @@ export class ClusterService {
   }
 
   #enterState(state: NodeState): void {
-    if (state === this.#state) return
-    this.#logger.info({ node: this.#options.node, from: this.#state, state }, 'this node changes its state')
-    this.#state = state
+    if (state === this.#now.state) return
+    this.#logger.info(
+      { node: this.#options.node, from: this.#now.state, state },
+      'this node changes its state',
+    )
+    this.#now.state = state
   }
 
   /** What an error in the work of a state means; undefined: nothing that the next state could mend. */
@@ -155,7 +145,11 @@ export class ClusterService {
   }
 
   async #join(data: ServedData): Promise<NodeEvent> {
-    if (this.#nats === undefined) await this.#connect(data)
+    if (this.#now.mover === undefined)
+      await this.#connect(data).catch(async (error: unknown) => {
+        await this.#disconnect()
+        throw error
+      })
     this.#need = await this.#needOf(data)
     const isUsable = this.#need === undefined
     const hasPoints = isUsable && (await data.openStore()).summary(mainNumber).points > 0
@@ -178,89 +172,74 @@ export class ClusterService {
   #pending(): NodeEvent | undefined {
     const { lostLog, failure } = this.node
     if (lostLog !== undefined) return 'logLost'
-    if (this.#memberState === 'refetching') this.#need ??= asked
+    const wanted = memberOf(this.#view.topology, this.#options.node)?.state
+    if (wanted === 'refetching') this.#need ??= asked
     if (this.#need !== undefined && performance.now() >= this.#copyFromMs) return 'unusable'
-    if (failure !== undefined && this.#state !== 'failed') return 'failed'
-    if (this.#memberState === 'draining' && this.#state === 'serving') return 'drained'
-    if (this.#memberState !== 'draining' && this.#state === 'draining') return 'undrained'
+    if (failure !== undefined && this.#now.state !== 'failed') return 'failed'
+    if (wanted === 'draining' && this.#now.state === 'serving') return 'drained'
+    if (wanted !== 'draining' && this.#now.state === 'draining') return 'undrained'
     return undefined
   }
 
   async #waitForLog(): Promise<NodeEvent> {
     const { signal } = this.#stop
     // A running node answers reads until it is stopped.
-    while (this.#node !== undefined && !signal.aborted) await this.#happened.wait(signal)
+    while (this.#now.node !== undefined && !signal.aborted) await this.#happened.wait(signal)
     await pause(watchMs, signal)
     return 'retried'
   }
 
   async #connect(data: ServedData): Promise<void> {
     const { cluster, node, openLog = openNatsCluster } = this.#options
-    this.#logger.info({ cluster, node }, 'connecting to the log of the cluster')
+    const { signal } = this.#stop
+    const logger = this.#logger
+    logger.info({ cluster, node }, 'connecting to the log of the cluster')
     // Damaged data may also come from a log.
     const hasApplied = await data.openStore().then(
       ({ main }) => main.applied !== undefined,
       () => true,
     )
     const onUnfounded = (why: string): void => {
-      this.#reason = why
+      this.#now.reason = why
     }
     const joining = { ...this.#options, mayFound: false, isMember: hasApplied, onUnfounded }
-    this.#nats = await openLog(joining, this.#logger, this.#stop.signal)
-    this.#reason = undefined
-    const { log } = this.#nats
+    this.#now.nats = await openLog(joining, logger, signal)
+    this.#now.reason = undefined
+    const { log, bus, documents } = this.#now.nats
     const { first, last, bytes } = await this.#answered(() => log.bounds())
-    this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
-    const { maxRequestBytes, answerBytes, onRequest: onCall } = this.#options
-    const { bus, documents } = this.#nats
-    const { announcementMs = 5_000 } = this.#options
-    const { signal } = this.#stop
-    const logger = this.#logger
+    logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
+    const { maxRequestBytes, answerBytes, timings, announcementMs = 5_000 } = this.#options
     await untilNameIsFree({ bus, cluster, node, logger, signal, patienceMs: announcementMs + 1_000 })
     const peers = new NodeRequests({
       bus,
       cluster,
       node,
       answerBytes,
-      onCall,
-      logger: this.#logger,
-      handlers: {
-        get: (operation) => this.#node?.peerHandlers.get(operation),
-      },
+      onCall: (seconds) => timings()?.request(seconds),
+      logger,
+      handlers: { get: (operation) => this.#now.node?.peerHandlers.get(operation) },
       messageBytesMax: Math.max(messageFactor * maxRequestBytes, messageBytesMin),
     })
     this.#requests = peers
     await this.#answered(() =>
       peers.checkReached().catch((error: Error) => {
-        this.#reason = error.message
+        this.#now.reason = error.message
         throw error
       }),
     )
-    this.#reason = undefined
-    this.#parts = new PartitionMover({
-      self: node,
-      view: this.#view,
-      documents,
-      peers,
-      logger: this.#logger,
-    })
+    this.#now.reason = undefined
+    this.#now.mover = new PartitionMover({ self: node, view: this.#view, documents, peers, logger })
   }
 
   /** Why this node's data cannot be used; undefined when they can. */
   async #needOf(data: ServedData): Promise<string | undefined> {
     const wanted = replacementReason(data.dataDir)
     if (wanted !== undefined) return wanted
-    const documents = this.#documents
+    const { log, documents } = this.#connected
     const { node } = this.#options
-    const log = this.#log
     try {
       const store = await data.openStore()
-      const { main, collections } = store
-      const hasPoints = main.sequence > 0 || collections.size > 0
-      const { applied } = main
-      const stored = await storedPosition(store)
-      const beginning = { log, documents, logId: shortIdOf(log), node, applied, stored, hasPoints }
-      await this.#answered(() => placeOf(beginning))
+      await this.#answered(() => placeIn(store, { log, documents, node }))
       return undefined
     } catch (error) {
       const found = needIn(error)
@@ -271,33 +250,24 @@ export class ClusterService {
 
   /** Whether the cluster has another member to fetch from. */
   async #hasOthers(): Promise<boolean> {
-    const documents = this.#documents
-    const { node } = this.#options
-    const { topology } = await this.#answered(() => readTopology(documents))
-    return Object.keys(topology.members).some((name) => name !== node)
+    const { topology } = await this.#answered(() => readTopology(this.#documents))
+    return Object.keys(topology.members).some((name) => name !== this.#options.node)
   }
 
   /** Enters this node among the members. */
   async #enter(mayFound: boolean, hasPoints: boolean): Promise<void> {
     if (this.#membership !== undefined) return
-    const documents = this.#documents
     const { node, replicas, dimension } = this.#options
-    const describe = (): Announcement => this.#status.announcement
-    const logger = this.#logger
     this.#membership = await this.#answered(() =>
       Membership.join({
-        documents,
+        documents: this.#documents,
         node,
         replicas,
         dimension,
         mayFound,
         hasPoints,
-        logger,
-        describe,
-        onState: (state) => {
-          this.#memberState = state
-          this.#happened.wakeAll()
-        },
+        logger: this.#logger,
+        describe: () => announcementOf(this.#now),
       }),
     )
     this.#watching ??= this.#watch()
@@ -311,32 +281,33 @@ export class ClusterService {
     const { signal } = this.#stop
     while (!signal.aborted) {
       // Undefined while the log is lost.
-      if (this.#nats !== undefined) await this.#look(this.#nats.log)
+      if (this.#now.nats !== undefined) await this.#look(this.#now.nats)
       this.#happened.wakeAll()
       await pause(watchMs, signal)
     }
   }
 
-  async #look(log: CommitLog): Promise<void> {
+  async #look({ log, documents }: NatsCluster): Promise<void> {
     const { node: self } = this.#options
     const view = this.#view
-    await view.refresh(log, this.#membership)
+    await view.refresh(log, documents)
     await this.#replaceAway()
-    const { run = this.#status.run } = view.announced.get(self) ?? {}
-    if (run !== this.#status.run && !this.#hasTwin) this.#logger.error(twinMessage(self))
-    this.#hasTwin = run !== this.#status.run
-    const isRunning = this.#state === 'serving' || this.#state === 'draining'
+    const { run = this.#now.run } = view.announced.get(self) ?? {}
+    const hasTwin = run !== this.#now.run
+    if (hasTwin && !this.#now.hasTwin) this.#logger.error(twinMessage(self))
+    this.#now.hasTwin = hasTwin
+    const isRunning = this.#now.state === 'serving' || this.#now.state === 'draining'
     const logId = shortIdOf(log)
     for (const [name, { lostLog, position }] of view.announced) {
       if (isRunning && lostLog === logId)
-        this.#node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
+        this.#now.node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
     }
   }
 
   /** Lets others copy the partitions of a member that has been away for long. */
   async #replaceAway(): Promise<void> {
     const node = this.#view.longAway
-    if (node === undefined || this.#state !== 'serving') return
+    if (node === undefined || this.#now.state !== 'serving') return
     this.#logger.warn({ node }, 'a node has been away for long: others copy its partitions')
     await setMemberState(this.#documents, node, 'away', (before) => before === undefined).catch(
       (err: unknown) => this.#logger.debug({ err, node }, 'the topology could not be changed: trying again'),
@@ -345,23 +316,23 @@ export class ClusterService {
 
   /** Unloads the data and disconnects from the log servers. */
   async #noteLost(data: ServedData, why: string): Promise<void> {
-    if (this.#lost?.why !== why) this.#logger.error(lostLogMessage(why))
+    if (this.#now.lost?.why !== why) this.#logger.error(lostLogMessage(why))
     await this.#unload(data, lostLogMessage(why))
     const store = await data.openStore()
-    this.#lost = { why, position: await storedPosition(store) }
+    this.#now.lost = { why, position: await storedPosition(store) }
     const { applied } = store.main
     // Tells nodes that are behind this one and do not miss any records yet.
-    const said = applied && { ...this.#status.announcement, lostLog: applied.logId }
-    if (said) await this.#nats?.documents.announce(this.#options.node, toJson(said)).catch(() => {})
+    const said = applied && { ...announcementOf(this.#now), lostLog: applied.logId }
+    if (said) await this.#now.nats?.documents.announce(this.#options.node, toJson(said)).catch(() => {})
     await this.#disconnect()
   }
 
   /** @param onRefused called as soon as requests are refused */
   async #unload(data: ServedData, why: string, onRefused: () => void = () => {}): Promise<void> {
-    this.#reason = why
-    await this.#parts?.stopMoves()
-    const node = this.#node
-    this.#node = undefined
+    this.#now.reason = why
+    await this.#now.mover?.stopMoves()
+    const node = this.#now.node
+    this.#now.node = undefined
     const unloaded = data.unload(new DatabaseError('not_ready', why))
     onRefused()
     await node?.close()
@@ -369,11 +340,14 @@ export class ClusterService {
   }
 
   async #disconnect(): Promise<void> {
+    const { nats } = this.#now
+    this.#now.mover = undefined
     await this.#membership?.close()
     this.#membership = undefined
     this.#requests?.close()
-    await this.#nats?.close()
-    this.#nats = undefined
+    this.#requests = undefined
+    this.#now.nats = undefined
+    await nats?.close()
   }
 
   /** Replaces this node's data with those of another node. */
@@ -383,28 +357,27 @@ export class ClusterService {
     const why = `this node fetches everything from another one: ${reason}`
     this.#options.onServing?.(false)
     // What was just fetched is no better: whoever looks into it needs time.
-    if (this.#fetches > 0 && performance.now() - this.#fetchedMs < againMs)
+    if (this.#now.fetches > 0 && performance.now() - this.#fetchedMs < againMs)
       await pause(againMs, this.#stop.signal)
     this.#logger.warn({ reason }, 'this node fetches everything from another one')
-    if (data.loaded !== undefined)
-      await this.#unload(data, why, () => requestReplacement(data.dataDir, reason))
-    this.#reason = why
-    await data.unload(new DatabaseError('not_ready', why))
-    await this.#answered(async () => await this.#parts!.leave())
+    const isLoaded = data.loaded !== undefined
+    await this.#unload(data, why, () => isLoaded && requestReplacement(data.dataDir, reason))
+    await this.#answered(async () => await this.#now.mover!.leave())
     await fetchReplica(data, {
       node: name,
-      logId: shortIdOf(this.#log),
+      logId: shortIdOf(this.#connected.log),
       logger: this.#logger,
       retryMs,
       peers: this.#requests!,
       signal: this.#stop.signal,
-      announced: () => this.#membership!.announced(),
+      announced: () => announcedIn<Announcement>(this.#documents),
     })
-    this.#fetches += 1
+    this.#now.fetches += 1
     this.#fetchedMs = performance.now()
     this.#need = undefined
-    await this.#answered(() => this.#membership!.endRefetch())
-    if (this.#memberState === 'refetching') this.#memberState = undefined
+    const change = (): Promise<Topology> =>
+      changeTopology(this.#documents, (topology) => withRefetched(topology, name))
+    this.#view.noteTopology(await this.#answered(change))
     return 'copied'
   }
 
@@ -420,8 +393,8 @@ export class ClusterService {
     try {
       if (!(await this.#hasOthers())) return false
       // A move in progress would make this node an owner again.
-      await this.#parts!.stopMoves()
-      await this.#parts!.leave()
+      await this.#now.mover!.stopMoves()
+      await this.#now.mover!.leave()
       return true
     } catch (err) {
       if (this.#stop.signal.aborted) throw err
@@ -430,68 +403,59 @@ export class ClusterService {
           { err, reason: this.#need },
           'this node keeps its data for now: trying again later',
         )
-      this.#parts!.startMoves(this.node, this.#stop.signal)
+      this.#now.mover!.startMoves(this.node, this.#stop.signal)
       return false
     }
   }
 
   /** Loads the data, and applies the log to them. */
   async #catchUp(data: ServedData): Promise<NodeEvent> {
-    const { node: name, maxBufferedBytes, maxRequestBytes, onAppend, onApply, onAcknowledge } = this.#options
-    const { logBytesMax } = this.#options
+    const { node: name, maxBufferedBytes, maxRequestBytes, timings, logBytesMax } = this.#options
     // What an earlier attempt has left behind.
     if (data.loaded !== undefined) await this.#unload(data, 'this node loads its data again')
-    this.#generation += 1
-    const { main: stored } = await data.openStore()
+    const { log, documents } = this.#connected
+    const store = await data.openStore()
     const options = {
-      sharding: await this.#answered(async () => await this.#parts!.shardingOf(stored)),
-      log: this.#log,
-      documents: this.#documents,
+      sharding: await this.#answered(async () => await this.#now.mover!.shardingOf(store.main)),
+      log,
+      documents,
       name,
       maxBufferedBytes: Math.min(maxBufferedBytes, logBytesMax / logShare),
       maxRequestBytes,
       logger: this.#logger,
-      onAppend,
-      onApply,
+      timings,
       onGap: () => {
-        this.#gaps += 1
+        this.#now.gaps += 1
       },
-      onAcknowledge,
       timeoutMs,
-      run: `${Date.now().toString(36)}-${this.#generation}`,
     }
     const { signal } = this.#stop
-    const node = await ClusterNode.open(options, (replicaOf) => data.load(replicaOf), signal)
-    this.#node = node
+    const node = await ClusterNode.open(options, { store, load: (hooks) => data.load(hooks) }, signal)
+    this.#now.node = node
     await unlessAborted(node.caughtUp(), signal)
-    this.#reason = undefined
-    this.#lost = undefined
+    this.#now.reason = undefined
+    this.#now.lost = undefined
     this.#copyFromMs = 0
     void node.unusable.then((reason) => {
-      if (this.#node !== node) return
+      if (this.#now.node !== node) return
       this.#need = reason
       this.#happened.wakeAll()
     })
-    this.#parts!.startMoves(node, signal)
-    if (this.#fetches > 0) this.#options.onServing?.(true)
+    this.#now.mover!.startMoves(node, signal)
+    if (this.#now.fetches > 0) this.#options.onServing?.(true)
     return 'caughtUp'
   }
 
   /** Why the node is not ready; undefined when it is. */
-  readonly notReady = (): string | undefined => this.#status.notReady
+  readonly notReady = (): string | undefined => whyNotReady(this.#now)
 
   /** What is amiss although this node is ready, for people. */
   get notes(): readonly string[] {
     return logServerNotes(this.#view.log ?? {})
   }
 
-  get #warning(): string | undefined {
-    if (this.#hasTwin) return twinMessage(this.#options.node)
-    return this.#view.isCutOff ? 'the log servers of the cluster do not answer this node' : undefined
-  }
-
   /** How this node sees its cluster, for operators. */
-  readonly status = async (): Promise<ClusterStatus> => await this.#status.ofCluster()
+  readonly status = async (): Promise<ClusterStatus> => await statusOf(this.#now)
 
   readonly remove = async (node: string): Promise<boolean> => await removeMember(this.#documents, node)
 
@@ -508,33 +472,28 @@ export class ClusterService {
 
   /** @throws DatabaseError `not_ready` while no node is loaded */
   get node(): ClusterNode {
-    if (this.#node === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
-    return this.#node
+    if (this.#now.node === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
+    return this.#now.node
   }
 
   /** For metrics. */
   get figures(): ClusterFigures {
-    return this.#status.figures
+    return figuresOf(this.#now)
   }
 
   /** The log position that this node has applied, for reads. */
   get position(): number {
-    return this.#node?.position ?? this.#lost?.position ?? 0
-  }
-
-  /** Why the log is lost; undefined while this node knows of no loss. */
-  get #lostLog(): string | undefined {
-    return this.#node === undefined ? this.#lost?.why : this.#node.lostLog
+    return positionOf(this.#now)
   }
 
   /** See `ClusterNode.acknowledged`. */
   get acknowledged(): number {
-    return this.#node?.acknowledged ?? 0
+    return this.#now.node?.acknowledged ?? 0
   }
 
   /** See `ClusterNode.answeredPosition`. */
   get answeredPosition(): number {
-    return this.#node?.answeredPosition ?? 0
+    return this.#now.node?.answeredPosition ?? 0
   }
 
   /** Resolves when this node is as up to date as a read asks for. */
@@ -542,34 +501,28 @@ export class ClusterService {
     return await this.node.admit(read, signal)
   }
 
-  get #log(): CommitLog {
-    return this.#connected.log
-  }
-
   get #documents(): SharedDocuments {
     return this.#connected.documents
   }
 
   get #connected(): NatsCluster {
-    if (this.#nats !== undefined) return this.#nats
+    if (this.#now.nats !== undefined) return this.#now.nats
     throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer')
   }
 
   /** Cancels everything that waits for the log servers, and stops applying the log. */
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
-    await this.#parts?.stopMoves()
+    await this.#now.mover?.stopMoves()
     await this.#running
-    await this.#node?.close()
+    await this.#now.node?.close()
   }
 
   /** Closes the connections; to be called after the collections are closed. */
   async close(): Promise<void> {
     await this.stop()
-    await this.#membership?.close()
     await this.#watching
-    this.#requests?.close()
-    await this.#nats?.close()
+    await this.#disconnect()
   }
 
   /** Asks the log servers until they answer, while this node is becoming ready. */

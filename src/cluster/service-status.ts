@@ -1,155 +1,144 @@
-import { randomUUID } from 'node:crypto'
 import type { ByteBudget } from '../base/budgets.ts'
 import { type ClusterStatus, drainedReason, type NodeState } from '../base/cluster-status.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import { version } from '../base/runtime.ts'
-import type { ClusterFigures } from './cluster-metrics.ts'
+import type { ClusterFigures, ClusterTimings } from './cluster-metrics.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { LocalStatus } from './cluster-node-options.ts'
 import { shortIdOf } from './log/commit-log.ts'
 import type { NatsCluster, NatsClusterOptions, openNatsCluster } from './log/nats-cluster.ts'
 import { type ClusterView, logStatus, nodeStatuses, partitionsStatus } from './membership/cluster-view.ts'
-import type { Announcement, Membership } from './membership/membership.ts'
+import type { Announcement } from './membership/membership.ts'
+import { missingOf } from './membership/ownership.ts'
+import { announcedIn, readTopology } from './membership/topology.ts'
+import { twinMessage } from './requests.ts'
 import type { PartitionMover } from './transfer/partition-mover.ts'
 
-/** What a service has and does now. Whatever does not exist is undefined. */
-interface ServiceState {
-  readonly node: ClusterNode | undefined
-  readonly nats: NatsCluster | undefined
-  readonly membership: Membership | undefined
-  readonly parts: PartitionMover | undefined
-  readonly state: NodeState
+/** What a service has and does now. All that it reports, to operators, in metrics and to other nodes, follows from it. */
+export interface ServiceState {
+  readonly options: ClusterServiceOptions
+  readonly view: ClusterView
+  /** Of this process. */
+  readonly run: string
+  state: NodeState
+  /** Undefined while the log is lost. */
+  nats?: NatsCluster | undefined
+  mover?: PartitionMover | undefined
+  /** Undefined until its collections are open. */
+  node?: ClusterNode | undefined
   /** Why this node does not serve, where its `ClusterNode` does not report the reason. */
-  readonly reason: string | undefined
-  /** Why clients should use other nodes, although this one answers. */
-  readonly warning: string | undefined
-  /** Why the log is lost; undefined while this node knows of no loss. */
-  readonly lostLog: string | undefined
-  /** The log position that this node has applied. */
-  readonly position: number
+  reason?: string | undefined
+  /** Whether another process has announced itself under this node's name. */
+  hasTwin?: boolean
+  /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
+  lost?: { readonly why: string; readonly position: number } | undefined
   /** How often everything was fetched from another node. */
-  readonly fetches: number
-  /** How often the log did not have the next position. */
-  readonly gaps: number
+  fetches: number
+  /** How often the log did not have the next position: counted here, because a node that finds a gap may be unloaded. */
+  gaps: number
 }
 
-/** What a service reports about itself: to operators, in metrics and to other nodes. */
-export class ServiceStatus {
-  readonly #options: ClusterServiceOptions
-  readonly #view: ClusterView
-  readonly #now: () => ServiceState
-  /** Of this process. */
-  readonly run: string = randomUUID()
-
-  constructor(options: ClusterServiceOptions, view: ClusterView, now: () => ServiceState) {
-    this.#options = options
-    this.#view = view
-    this.#now = now
+/** For metrics. */
+export function figuresOf({ options, node, nats, fetches, gaps, view }: ServiceState): ClusterFigures {
+  const { position, floor, digestMismatches } = node?.status ?? beginning
+  const { servers = [], bytes = 0 } = view.log ?? {}
+  const { held } = node ?? { held: new PartitionSet() }
+  return {
+    position,
+    durable_position: floor,
+    lag: Math.max(0, view.last - position),
+    connected: Number(nats?.isConnected ?? false),
+    log_bytes: bytes,
+    log_servers: servers.length,
+    log_servers_current: servers.filter((each) => each.is_current).length,
+    gaps,
+    digest_mismatches: digestMismatches,
+    hedges: node?.hedges ?? 0,
+    fetches,
+    partitions: held.size,
+    // Getters, because these figures go through all partitions: reading the others should not take as long.
+    get partitions_missing() {
+      return missingOf(view.topology.ownership, options.node, held)
+    },
+    get partitions_under_replicated() {
+      return partitionsStatus(view.topology, view.announced).under_replicated
+    },
   }
+}
 
-  /** For metrics. */
-  get figures(): ClusterFigures {
-    const { node, nats, parts, fetches, gaps } = this.#now()
-    const { position, floor, digestMismatches } = node?.status ?? beginning
-    const view = this.#view
-    return {
-      position,
-      durable_position: floor,
-      lag: Math.max(0, view.last - position),
-      connected: Number(nats?.isConnected ?? false),
-      log_bytes: view.log?.bytes ?? 0,
-      log_servers: view.log?.servers?.length ?? 0,
-      log_servers_current: view.log?.servers?.filter((each) => each.is_current).length ?? 0,
-      gaps,
-      digest_mismatches: digestMismatches,
-      hedges: node?.hedges ?? 0,
-      fetches,
-      partitions: node?.held.size ?? 0,
-      // Getters, because these figures go through all partitions: reading the others should not take as long.
-      get partitions_missing() {
-        return parts?.missing(node?.held) ?? 0
-      },
-      get partitions_under_replicated() {
-        return partitionsStatus(view.topology, view.announced).under_replicated
-      },
-    }
+/** Why the node is not ready for clients; undefined when it is. */
+export function whyNotReady(now: ServiceState): string | undefined {
+  return whyNotServing(now) ?? warningOf(now) ?? (now.state === 'draining' ? drainedReason : undefined)
+}
+
+/** Why other nodes cannot fetch its data; undefined when they can, also while it is drained. */
+function whyNotServing({ reason, node, state }: ServiceState): string | undefined {
+  if (reason !== undefined) return reason
+  if (state === 'joining') return 'this node is waiting for the log servers of its cluster'
+  const { isReady, fault } = node?.status ?? beginning
+  if (fault !== undefined) return fault
+  return isReady ? undefined : 'this node has not caught up with the log of its cluster yet'
+}
+
+/** Why clients should use other nodes, although this one answers. */
+function warningOf({ hasTwin, options, view }: ServiceState): string | undefined {
+  if (hasTwin) return twinMessage(options.node)
+  return view.isCutOff ? 'the log servers of the cluster do not answer this node' : undefined
+}
+
+/** The log position that this node has applied. */
+export function positionOf({ node, lost }: ServiceState): number {
+  return node?.position ?? lost?.position ?? 0
+}
+
+/** For operators: this node, its log, and all members as far as they are known. */
+export async function statusOf(now: ServiceState): Promise<ClusterStatus> {
+  const { options, node, nats, reason, lost, gaps } = now
+  const { fault = reason ?? warningOf(now), digestMismatches } = node?.status ?? beginning
+  const lostLog = node === undefined ? lost?.why : node.lostLog
+  const [log, shown] = await Promise.all([logStatus(nats?.log), membersOf(now)])
+  return {
+    name: options.cluster,
+    node: options.node,
+    is_ready: whyNotReady(now) === undefined,
+    is_connected: nats?.isConnected ?? false,
+    ...(fault === undefined ? {} : { fault }),
+    ...(lostLog === undefined ? {} : { log_lost: lostLog }),
+    position: positionOf(now),
+    ...(log === undefined ? {} : { log }),
+    ...shown,
+    gaps,
+    digest_mismatches: digestMismatches,
   }
+}
 
-  /** Why the node is not ready for clients; undefined when it is. */
-  get notReady(): string | undefined {
-    const { warning, state } = this.#now()
-    return this.notServing ?? warning ?? (state === 'draining' ? drainedReason : undefined)
-  }
+/** All members; while the log servers do not answer, as they were last known. */
+async function membersOf(now: ServiceState): Promise<Pick<ClusterStatus, 'nodes' | 'partitions'>> {
+  const { nats, view, options } = now
+  const known = nats && Promise.all([readTopology(nats.documents), announcedIn<Announcement>(nats.documents)])
+  const [{ topology }, announced] = (await known?.catch(() => undefined)) ?? [view, []]
+  const there = new Map([...announced, [options.node, announcementOf(now)]])
+  return { partitions: partitionsStatus(topology, there), nodes: nodeStatuses(topology, there) }
+}
 
-  /** Why other nodes cannot fetch its data; undefined when they can, also while it is drained. */
-  get notServing(): string | undefined {
-    const { reason, node, state } = this.#now()
-    if (reason !== undefined) return reason
-    if (state === 'joining') return 'this node is waiting for the log servers of its cluster'
-    const { isReady, fault } = node?.status ?? beginning
-    if (fault !== undefined) return fault
-    return isReady ? undefined : 'this node has not caught up with the log of its cluster yet'
-  }
-
-  /** For operators: this node, its log, and all members as far as they are known. */
-  async ofCluster(): Promise<ClusterStatus> {
-    const { cluster: name, node } = this.#options
-    const { node: running, nats, reason, warning, lostLog, position, gaps } = this.#now()
-    const { fault = reason ?? warning } = running?.status ?? beginning
-    const [log, shown] = await Promise.all([logStatus(nats?.log), this.#nodes()])
-    const { digestMismatches } = running?.status ?? beginning
-    return {
-      name,
-      node,
-      is_ready: this.notReady === undefined,
-      is_connected: this.#now().nats?.isConnected ?? false,
-      ...(fault === undefined ? {} : { fault }),
-      ...(lostLog === undefined ? {} : { log_lost: lostLog }),
-      position,
-      ...(log === undefined ? {} : { log }),
-      ...shown,
-      gaps,
-      digest_mismatches: digestMismatches,
-    }
-  }
-
-  /** For other nodes. */
-  get announcement(): Announcement {
-    const { zone, address } = this.#options
-    const { node, nats, state } = this.#now()
-    const { position } = node?.status ?? beginning
-    return {
-      zone,
-      run: this.run,
-      address: address(),
-      version: version(),
-      state,
-      ...this.#asked(),
-      ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(nats!.log) }),
-      isReady: this.notReady === undefined,
-      serves: this.notServing === undefined,
-      position,
-    }
-  }
-
-  /** What other nodes have to know to ask this node. */
-  #asked(): Pick<Announcement, 'answers' | 'generation' | 'takesFrom'> {
-    const { reason, node, parts } = this.#now()
-    const answers = reason === undefined && (node?.status.answers ?? false)
-    const { from: takesFrom } = parts?.moving ?? {}
-    const { generation } = this.#view.topology
-    return { answers, generation, ...(takesFrom === undefined ? {} : { takesFrom }) }
-  }
-
-  /** All members; while the log servers do not answer, as they were last known. */
-  async #nodes(): Promise<Pick<ClusterStatus, 'nodes' | 'partitions'>> {
-    const { membership } = this.#now()
-    const own = new Map([[this.#options.node, this.announcement]])
-    const known = await Promise.all([membership?.topology(), membership?.announced()]).catch(
-      () => [undefined, undefined] as const,
-    )
-    const [topology = this.#view.topology, announced = []] = known
-    const there = new Map([...announced, ...own])
-    return { partitions: partitionsStatus(topology, there), nodes: nodeStatuses(topology, there) }
+/** For other nodes. */
+export function announcementOf(now: ServiceState): Announcement {
+  const { options, run, state, node, nats, reason, mover, view } = now
+  const { position, answers } = node?.status ?? beginning
+  const takesFrom = mover?.moving?.from
+  return {
+    zone: options.zone,
+    run,
+    address: options.address(),
+    version: version(),
+    state,
+    answers: reason === undefined && answers,
+    generation: view.topology.generation,
+    ...(takesFrom === undefined ? {} : { takesFrom }),
+    ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(nats!.log) }),
+    isReady: whyNotReady(now) === undefined,
+    serves: whyNotServing(now) === undefined,
+    position,
   }
 }
 
@@ -175,12 +164,8 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly maxRequestBytes: number
   /** Counts the answers to other nodes. */
   readonly answerBytes?: ByteBudget | undefined
-  /** Called with the seconds that each append, applied record and acknowledged write took. */
-  readonly onAppend: (seconds: number) => void
-  readonly onApply: (seconds: number) => void
-  readonly onAcknowledge: (seconds: number) => void
-  /** Called with the seconds that each request to another node took. */
-  readonly onRequest?: ((seconds: number) => void) | undefined
+  /** Undefined until the metrics are loaded. */
+  readonly timings: () => ClusterTimings | undefined
   /** Called when this node is taken out of service, and when it serves again. */
   readonly onServing?: ((isServing: boolean) => void) | undefined
   /** Pause before a fetch is retried; short in tests. */

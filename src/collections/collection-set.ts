@@ -6,7 +6,6 @@ import { Turn } from '../base/turns.ts'
 import type { Collections, CollectionTotals } from '../points/database.ts'
 import { PartitionDigest } from '../storage/applied.ts'
 import { mainNumber } from '../storage/catalog.ts'
-import { storedPosition } from '../storage/data-store.ts'
 import type { CollectionRecord } from '../storage/store.ts'
 import type { Collection } from './engine.ts'
 import {
@@ -46,11 +45,6 @@ export class CollectionSet implements Collections {
   /** The number of collections, including the default one. */
   get count(): number {
     return 1 + this.#options.store.collections.size
-  }
-
-  /** On a node of a cluster: see `storedPosition`. */
-  storedPosition(): Promise<number> {
-    return storedPosition(this.#options.store)
   }
 
   /** The number of open collections whose graph is being rebuilt. */

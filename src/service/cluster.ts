@@ -25,7 +25,7 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
   if (config.clusterNatsUrl.length === 0) return undefined
   const { ClusterService } = await import('../cluster/cluster-service.ts')
   const { clusterName: cluster, clusterNodeName: node, httpHost } = config
-  const { logger, openLog, timings, answerBytes, httpPort, onServing } = parts
+  const { logger, httpPort, ...passed } = parts
   const host = isAnyAddress(httpHost) ? hostname() : httpHost
   const options = {
     ...logOf(config),
@@ -37,13 +37,7 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     dimension: config.dimension,
     maxBufferedBytes: config.maxBufferedBytes,
     maxRequestBytes: config.maxRequestBytes,
-    openLog,
-    onServing,
-    answerBytes,
-    onRequest: (seconds: number) => timings()?.request(seconds),
-    onAppend: (seconds: number) => timings()?.append(seconds),
-    onApply: (seconds: number) => timings()?.apply(seconds),
-    onAcknowledge: (seconds: number) => timings()?.acknowledge(seconds),
+    ...passed,
   }
   return new ClusterService(options, logger)
 }

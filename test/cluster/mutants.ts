@@ -39,7 +39,7 @@ export const mutants: Readonly<Record<string, () => void>> = {
   // For a node with a part of the points: it skips half of the partitions of each insert.
   'a part that is passed over'() {
     const { open } = ClusterNode
-    ClusterNode.open = async (options, load, signal) => {
+    ClusterNode.open = async (options, { store, load }, signal) => {
       const loadHalf: typeof load = async (replicaOf) => {
         const loaded = await load(replicaOf)
         const { replica } = loaded.main
@@ -55,7 +55,7 @@ export const mutants: Readonly<Record<string, () => void>> = {
         })
         return loaded
       }
-      return await open.call(ClusterNode, options, loadHalf, signal)
+      return await open.call(ClusterNode, options, { store, load: loadHalf }, signal)
     }
   },
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet, partitionCount } from '../../src/base/partitions.ts'
-import { ClusterNode, type LoadCollections } from '../../src/cluster/cluster-node.ts'
+import { ClusterNode, type NodeData } from '../../src/cluster/cluster-node.ts'
 import type { Sharding } from '../../src/cluster/cluster-node-options.ts'
 import type { PartitionMover } from '../../src/cluster/transfer/partition-mover.ts'
 import { CollectionSet } from '../../src/collections/collection-set.ts'
@@ -135,6 +135,7 @@ export class SimulatedNode implements AsyncDisposable {
       run: String(this.#runs),
       nowUs,
       logger,
+      timings: () => undefined,
       maxBufferedBytes: 16 * 1024 * 1024,
       maxRequestBytes: 16 * 1024 * 1024,
       sharding: parts,
@@ -158,13 +159,13 @@ export class SimulatedNode implements AsyncDisposable {
       await engine.close(0)
       await store.close()
     }
-    const load: LoadCollections = async (replicaOf) => {
+    const load: NodeData['load'] = async (replicaOf) => {
       const main = await engine.openCollection(store.main, { ...config, replica: replicaOf('default') })
       loaded = { main, set: new CollectionSet({ ...config, engine, store, main, replicaOf }) }
       return loaded
     }
     const { signal } = new AbortController()
-    node = await ClusterNode.open(options, load, signal).catch(async (error: unknown) => {
+    node = await ClusterNode.open(options, { store, load }, signal).catch(async (error: unknown) => {
       await stop()
       throw error
     })

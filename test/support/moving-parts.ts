@@ -81,8 +81,9 @@ export class MovingParts {
   }
 
   async #look(signal: AbortSignal): Promise<void> {
+    const { log, documents } = this.#options
     while (!signal.aborted) {
-      await this.#view.refresh(this.#options.log, this.#membership)
+      await this.#view.refresh(log, documents.connect())
       await pause(10, signal)
     }
   }

@@ -1,7 +1,9 @@
 import { DatabaseError } from '../../base/errors.ts'
 import type { Applied } from '../../storage/applied.ts'
+import { storedPosition } from '../../storage/data-store.ts'
+import type { DataStore } from '../../storage/store.ts'
 import { pause } from '../waiting.ts'
-import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
+import { type CommitLog, LogLost, type SharedDocuments, shortIdOf } from './commit-log.ts'
 
 /** A position of the log, and the cluster's clock at its record, in microseconds since 1970. */
 export interface LogPlace {
@@ -53,6 +55,18 @@ export async function placeOf(beginning: Beginning): Promise<LogPlace> {
     throw new NeedsReplica(`the log begins at ${first} and this node has applied it up to ${floor}`)
   }
   return { position: floor, clockUs: floorClockUs }
+}
+
+/** The place from which a node with this data directory continues: see `placeOf`. */
+export async function placeIn(
+  store: DataStore,
+  cluster: { readonly log: CommitLog; readonly documents: SharedDocuments; readonly node: string },
+): Promise<LogPlace> {
+  const { main, collections } = store
+  const { applied } = main
+  const hasPoints = main.sequence > 0 || collections.size > 0
+  const stored = await storedPosition(store)
+  return await placeOf({ ...cluster, logId: shortIdOf(cluster.log), applied, stored, hasPoints })
 }
 
 /** Asks again while the log seems too short: servers that have just started may not know its end yet. */

@@ -4,7 +4,7 @@ import { ClusterView } from './cluster-view.ts'
 import type { Announcement } from './membership.ts'
 import { shareOf, withEntered, withPlaces } from './ownership.ts'
 import { ownersIn } from './ring.ts'
-import { noTopology, type Topology } from './topology.ts'
+import { noTopology, type Topology, toJson } from './topology.ts'
 
 const log = { bounds: () => Promise.reject(new Error('not asked for here')) }
 
@@ -18,10 +18,10 @@ class Seen {
   async at(nowMs: number, nodes: readonly string[] | undefined): Promise<void> {
     this.nowMs = nowMs
     await this.view.refresh(log, {
-      topology: async () => this.topology,
+      get: async () => ({ value: toJson(this.topology), revision: 1 }),
       announced: async () => {
         if (nodes === undefined) throw new Error('no log server answers')
-        return new Map(nodes.map((node) => [node, announcementOf(node)]))
+        return new Map(nodes.map((node) => [node, toJson(announcementOf(node))]))
       },
     })
   }

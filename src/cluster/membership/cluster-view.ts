@@ -1,9 +1,9 @@
 import type { LogStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../../base/cluster-status.ts'
-import type { CommitLog, LogBounds } from '../log/commit-log.ts'
-import type { Announcement, Membership } from './membership.ts'
+import type { CommitLog, LogBounds, SharedDocuments } from '../log/commit-log.ts'
+import type { Announcement } from './membership.ts'
 import { movesOf, shareOf, surplusOf } from './ownership.ts'
 import { ownersIn } from './ring.ts'
-import { memberOf, noTopology, type Topology } from './topology.ts'
+import { announcedIn, memberOf, noTopology, readTopology, type Topology } from './topology.ts'
 
 /**
  * What a node knows about its cluster: the log, the topology, and what the other nodes announce. It is refreshed
@@ -83,12 +83,12 @@ export class ClusterView {
 
   async refresh(
     log: Pick<CommitLog, 'bounds'>,
-    membership: Pick<Membership, 'announced' | 'topology'> | undefined,
+    documents: Pick<SharedDocuments, 'announced' | 'get'>,
   ): Promise<void> {
     this.#log = (await log.bounds().catch(() => undefined)) ?? this.#log
-    this.#noteAnnounced(await membership?.announced().catch(() => undefined))
-    const topology = await membership?.topology().catch(() => undefined)
-    if (topology !== undefined) this.noteTopology(topology)
+    this.#noteAnnounced(await announcedIn<Announcement>(documents).catch(() => undefined))
+    const read = await readTopology(documents).catch(() => undefined)
+    if (read !== undefined) this.noteTopology(read.topology)
   }
 
   /** @param said undefined when the log servers did not answer */

@@ -3,16 +3,7 @@ import type { Logger } from '../../base/log.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import { pause, unlessAborted } from '../waiting.ts'
 import { replicasNote, setMemberState, withEntered } from './ownership.ts'
-import {
-  announcedIn,
-  changeTopology,
-  type Member,
-  type MemberState,
-  memberOf,
-  readTopology,
-  type Topology,
-  toJson,
-} from './topology.ts'
+import { changeTopology, type Member, toJson } from './topology.ts'
 
 /** What a node announces about itself, again and again. */
 export interface Announcement extends Omit<Member, 'state'> {
@@ -48,8 +39,6 @@ interface MembershipOptions {
   readonly mayFound?: boolean | undefined
   /** See `Entry`. */
   readonly hasPoints?: boolean | undefined
-  /** Called when the topology has a new state for this node. */
-  readonly onState?: ((state: MemberState | undefined) => void) | undefined
   readonly announceMs?: number
 }
 
@@ -58,7 +47,6 @@ export class Membership {
   readonly #options: MembershipOptions
   readonly #closed = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
-  #state: MemberState | undefined
 
   private constructor(options: MembershipOptions) {
     this.#options = options
@@ -84,35 +72,16 @@ export class Membership {
     return membership
   }
 
-  /** Notes that this node has fetched its data again, if it should. */
-  async endRefetch(): Promise<void> {
-    const { documents, node } = this.#options
-    await setMemberState(documents, node, undefined, (before) => before === 'refetching')
-  }
-
-  async topology(): Promise<Topology> {
-    return (await readTopology(this.#options.documents)).topology
-  }
-
-  /** The latest announcements of the live nodes. */
-  async announced(): Promise<ReadonlyMap<string, Announcement>> {
-    return await announcedIn<Announcement>(this.#options.documents)
-  }
-
   async close(): Promise<void> {
     this.#closed.abort()
     await this.#running
   }
 
   async #announce(): Promise<void> {
-    const { documents, node, describe, onState } = this.#options
+    const { documents, node, describe } = this.#options
     await documents.announce(node, toJson(describe()))
-    const { state } = memberOf(await this.topology(), node) ?? {}
     // It is back before others had to replace it, or afterwards.
-    if (state === 'away') await setMemberState(documents, node, undefined, (before) => before === 'away')
-    if (state === this.#state || state === 'away') return
-    this.#state = state
-    onState?.(state)
+    await setMemberState(documents, node, undefined, (before) => before === 'away')
   }
 
   async #announceOften(): Promise<void> {

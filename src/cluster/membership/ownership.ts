@@ -1,4 +1,5 @@
 import { DatabaseError } from '../../base/errors.ts'
+import type { PartitionSet } from '../../base/partitions.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import { ownersIn, type RingNode, ringOf } from './ring.ts'
 import {
@@ -57,6 +58,11 @@ export function shareOf(
   const countIn = (lists: readonly (readonly string[])[]): number =>
     lists.filter((each) => each.includes(node)).length
   return { owned: countIn(owners), wanted: countIn(ownersIn(ring)) }
+}
+
+/** How many partitions a node should have in addition to those that it holds. */
+export function missingOf({ ring }: Ownership, node: string, held: PartitionSet): number {
+  return ownersIn(ring).filter((wanted, partition) => wanted.includes(node) && !held.has(partition)).length
 }
 
 /**
@@ -229,20 +235,28 @@ export async function setMemberState(
   state: MemberState | undefined,
   isAllowed: (before: MemberState | undefined) => boolean = () => true,
 ): Promise<boolean> {
-  let isMember = false
-  await changeTopology(documents, (topology) => {
-    const before = memberOf(topology, node)
-    isMember = before !== undefined
-    if (before === undefined || before.state === state || !isAllowed(before.state)) return topology
-    const { zone, address } = before
-    const member = { zone, address, ...(state === undefined ? {} : { state }) }
-    return withPlaces({
-      ...topology,
-      generation: topology.generation + 1,
-      members: { ...topology.members, [node]: member },
-    })
-  })
-  return isMember
+  const topology = await changeTopology(documents, (each) => withState(each, node, state, isAllowed))
+  return memberOf(topology, node) !== undefined
+}
+
+/** @param isAllowed whether the new state may follow the current one */
+function withState(
+  topology: Topology,
+  node: string,
+  state: MemberState | undefined,
+  isAllowed: (before: MemberState | undefined) => boolean,
+): Topology {
+  const before = memberOf(topology, node)
+  if (before === undefined || before.state === state || !isAllowed(before.state)) return topology
+  const { zone, address } = before
+  const member = { zone, address, ...(state === undefined ? {} : { state }) }
+  const members = { ...topology.members, [node]: member }
+  return withPlaces({ ...topology, generation: topology.generation + 1, members })
+}
+
+/** Notes that a node has fetched its data again, if it should. */
+export function withRefetched(topology: Topology, node: string): Topology {
+  return withState(topology, node, undefined, (before) => before === 'refetching')
 }
 
 /** Sets how many nodes hold each point. Partitions then move until that is reached. */

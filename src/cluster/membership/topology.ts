@@ -76,7 +76,7 @@ export async function changeTopology(
 }
 
 export async function readTopology(
-  documents: SharedDocuments,
+  documents: Pick<SharedDocuments, 'get'>,
 ): Promise<{ readonly topology: Topology; readonly revision: number }> {
   const document = await documents.get(topologyDocument)
   if (document === undefined) return { topology: noTopology, revision: 0 }

@@ -71,14 +71,6 @@ export class PartitionMover {
     return this.#moving
   }
 
-  /** How many partitions this node should hold in addition to those that it holds. */
-  missing(held: PartitionSet = new PartitionSet()): number {
-    const { view, self } = this.#options
-    const { ownership } = view.topology
-    return ownersIn(ownership.ring).filter((nodes, partition) => nodes.includes(self) && !held.has(partition))
-      .length
-  }
-
   /** The sharding options for a node with this directory. */
   async shardingOf(main: Pick<Store, 'applied' | 'sequence'>): Promise<Sharding> {
     const { view, documents, peers } = this.#options
