@@ -144,11 +144,6 @@ type HttpOnly =
 /** The operations of the protobuf service. */
 export type GrpcOperationName = Exclude<OperationName, HttpOnly>
 
-/** Whether the output is sent as a stream. */
-export function isStreamed(name: string): boolean {
-  return name === 'TakeSnapshot' || name === 'TakeChanges'
-}
-
 /** What all transports do with an operation, said once. */
 export interface OperationRow<Name extends OperationName> {
   readonly run: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']>
@@ -174,72 +169,55 @@ export interface OperationRow<Name extends OperationName> {
    * points are: inserts wait for the disk, and large ones always take long; they would displace every slow search.
    */
   readonly describedBy?: 'input' | 'output'
+  /** Whether quotas of searches count it. */
+  readonly isSearch?: true
+  /** Whether its output is sent as a stream. */
+  readonly isStreamed?: true
 }
+
+type Shared = Omit<OperationRow<OperationName>, 'run'>
+
+const reads: Shared = { role: 'read', within: 'filter', concerns: 'points' }
+const writes: Shared = { ...reads, role: 'write' }
+const changesCollections: Shared = { role: 'write', within: 'collections', concerns: 'collections' }
+const ofService: Shared = { role: 'read', concerns: 'service', admission: 'now' }
+const ofAdmins: Shared = { ...ofService, role: 'admin' }
+const ofCluster: Shared = { ...ofAdmins, concerns: 'cluster' }
 
 /** The list of operations: transports loop over it, and a test checks that they do. */
 export const operations: { readonly [Name in OperationName]: OperationRow<Name> } = {
-  InsertVector: { run: insertVector, role: 'write', within: 'filter', concerns: 'points' },
-  InsertVectorsBatch: { run: insertVectorsBatch, role: 'write', within: 'filter', concerns: 'points' },
-  DeletePoint: { run: deletePoint, role: 'write', within: 'filter', concerns: 'points' },
-  GetPoint: { run: getPoint, role: 'read', within: 'filter', concerns: 'points' },
-  SearchPoints: {
-    run: searchPoints,
-    role: 'read',
-    within: 'filter',
-    concerns: 'points',
-    describedBy: 'output',
-  },
-  SearchPointsBatch: {
-    run: searchPointsBatch,
-    role: 'read',
-    within: 'filter',
-    concerns: 'points',
-    describedBy: 'output',
-  },
-  EvaluatePoints: {
-    run: evaluatePoints,
-    role: 'read',
-    within: 'filter',
-    concerns: 'points',
-    describedBy: 'input',
-  },
-  PutPoint: { run: putPoint, role: 'write', within: 'filter', concerns: 'points' },
-  PatchPoint: { run: patchPoint, role: 'write', within: 'filter', concerns: 'points' },
-  ListPoints: { run: listPoints, role: 'read', within: 'filter', concerns: 'points', describedBy: 'input' },
-  CountPoints: { run: countPoints, role: 'read', within: 'filter', concerns: 'points', describedBy: 'input' },
-  FacetPoints: { run: facetPoints, role: 'read', within: 'filter', concerns: 'points', describedBy: 'input' },
-  UpdatePoints: {
-    run: updatePoints,
-    role: 'write',
-    within: 'filter',
-    concerns: 'points',
-    describedBy: 'input',
-  },
-  DeletePoints: {
-    run: deletePoints,
-    role: 'write',
-    within: 'filter',
-    concerns: 'points',
-    describedBy: 'input',
-  },
-  ListCollections: { run: listCollections, role: 'read', within: 'filter', concerns: 'collections' },
-  GetCollection: { run: getCollection, role: 'read', within: 'filter', concerns: 'collections' },
-  PutCollection: { run: putCollection, role: 'write', within: 'collections', concerns: 'collections' },
-  DeleteCollection: { run: deleteCollection, role: 'write', within: 'collections', concerns: 'collections' },
-  SetAliases: { run: setAliases, role: 'write', within: 'collections', concerns: 'collections' },
-  TakeSnapshot: { run: takeSnapshot, role: 'write', within: 'filter', concerns: 'points', admission: 'read' },
-  TakeChanges: { run: takeChanges, role: 'write', concerns: 'service', admission: 'now' },
-  GetStats: { run: getStats, role: 'read', within: 'collections', concerns: 'points', admission: 'now' },
-  ListSlowRequests: { run: listSlowRequests, role: 'read', concerns: 'service', admission: 'now' },
-  GetSettings: { run: getSettings, role: 'read', concerns: 'service', admission: 'now' },
-  ListAudit: { run: listAudit, role: 'admin', concerns: 'service', admission: 'now' },
-  CreateKey: { run: createKey, role: 'admin', concerns: 'service', admission: 'now' },
-  ListKeys: { run: listKeys, role: 'admin', concerns: 'service', admission: 'now' },
-  RevokeKey: { run: revokeKey, role: 'admin', concerns: 'service', admission: 'now' },
-  GetCluster: { run: getCluster, role: 'read', concerns: 'cluster', admission: 'now' },
-  RemoveNode: { run: removeNode, role: 'admin', concerns: 'cluster', admission: 'now' },
-  DrainNode: { run: drainNode, role: 'admin', concerns: 'cluster', admission: 'now' },
-  UndrainNode: { run: undrainNode, role: 'admin', concerns: 'cluster', admission: 'now' },
-  RefetchNode: { run: refetchNode, role: 'admin', concerns: 'cluster', admission: 'now' },
-  SetReplicas: { run: setReplicas, role: 'admin', concerns: 'cluster', admission: 'now' },
+  InsertVector: { run: insertVector, ...writes },
+  InsertVectorsBatch: { run: insertVectorsBatch, ...writes },
+  DeletePoint: { run: deletePoint, ...writes },
+  GetPoint: { run: getPoint, ...reads },
+  SearchPoints: { run: searchPoints, ...reads, describedBy: 'output', isSearch: true },
+  SearchPointsBatch: { run: searchPointsBatch, ...reads, describedBy: 'output', isSearch: true },
+  EvaluatePoints: { run: evaluatePoints, ...reads, describedBy: 'input', isSearch: true },
+  PutPoint: { run: putPoint, ...writes },
+  PatchPoint: { run: patchPoint, ...writes },
+  ListPoints: { run: listPoints, ...reads, describedBy: 'input' },
+  CountPoints: { run: countPoints, ...reads, describedBy: 'input' },
+  FacetPoints: { run: facetPoints, ...reads, describedBy: 'input' },
+  UpdatePoints: { run: updatePoints, ...writes, describedBy: 'input' },
+  DeletePoints: { run: deletePoints, ...writes, describedBy: 'input' },
+  ListCollections: { run: listCollections, ...reads, concerns: 'collections' },
+  GetCollection: { run: getCollection, ...reads, concerns: 'collections' },
+  PutCollection: { run: putCollection, ...changesCollections },
+  DeleteCollection: { run: deleteCollection, ...changesCollections },
+  SetAliases: { run: setAliases, ...changesCollections },
+  TakeSnapshot: { run: takeSnapshot, ...writes, admission: 'read', isStreamed: true },
+  TakeChanges: { run: takeChanges, ...ofService, role: 'write', isStreamed: true },
+  GetStats: { run: getStats, ...reads, within: 'collections', admission: 'now' },
+  ListSlowRequests: { run: listSlowRequests, ...ofService },
+  GetSettings: { run: getSettings, ...ofService },
+  ListAudit: { run: listAudit, ...ofAdmins },
+  CreateKey: { run: createKey, ...ofAdmins },
+  ListKeys: { run: listKeys, ...ofAdmins },
+  RevokeKey: { run: revokeKey, ...ofAdmins },
+  GetCluster: { run: getCluster, ...ofCluster, role: 'read' },
+  RemoveNode: { run: removeNode, ...ofCluster },
+  DrainNode: { run: drainNode, ...ofCluster },
+  UndrainNode: { run: undrainNode, ...ofCluster },
+  RefetchNode: { run: refetchNode, ...ofCluster },
+  SetReplicas: { run: setReplicas, ...ofCluster },
 }

@@ -72,7 +72,7 @@ export async function runOperation<Name extends OperationName, Answer>(
   try {
     const refusal = refusalOf(call.key, name, { role, within: row.within })
     if (refusal !== undefined) throw refusal
-    if (meter !== undefined) leave.push(meter.enter(searches.has(name)))
+    if (meter !== undefined) leave.push(meter.enter(row.isSearch))
     const { cluster } = runner.context
     const position =
       cluster === undefined || admission === 'now'
@@ -86,7 +86,7 @@ export async function runOperation<Name extends OperationName, Answer>(
       if (concerns === 'points' && admission !== 'now') {
         const asked = context.collections.meterOf?.(call.collection ?? defaultCollection)
         const ofCollection = asked instanceof Promise ? await asked : asked
-        if (ofCollection !== undefined) leave.push(ofCollection.enter(searches.has(name)))
+        if (ofCollection !== undefined) leave.push(ofCollection.enter(row.isSearch))
       }
       const output = await ((elsewhere?.(name, input, call) as ReturnType<typeof operation> | undefined) ??
         operation(context, input, call))
@@ -115,9 +115,6 @@ export async function runOperation<Name extends OperationName, Answer>(
     for (const each of leave) each()
   }
 }
-
-/** What quotas of searches count. */
-const searches: ReadonlySet<OperationName> = new Set(['SearchPoints', 'SearchPointsBatch', 'EvaluatePoints'])
 
 /** What has been seen of a call so far. */
 interface Seen {

@@ -100,7 +100,7 @@ export class Meter implements MeterSetup {
    *
    * @throws DatabaseError `overloaded`
    */
-  enter(isSearch: boolean): () => void {
+  enter(isSearch = false): () => void {
     const { requestsPerSecond, searchesInFlight } = this.quotas
     if (requestsPerSecond !== undefined && !this.#isDue(requestsPerSecond)) {
       throw this.refusal('requestsPerSecond', requestsPerSecond + 1)

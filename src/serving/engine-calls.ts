@@ -1,7 +1,7 @@
 import type { ApiContext, Call, Database, PointsSnapshot } from '../api/call.ts'
 import { collectionNameOf } from '../api/call.ts'
 import type { TakenSnapshot } from '../api/inspect-service.ts'
-import { isStreamed, type OperationName, type OperationRow, operations } from '../api/operations.ts'
+import { type OperationName, type OperationRow, operations } from '../api/operations.ts'
 import { inCollection } from '../api/run-operation.ts'
 import type { SlowRequest } from '../api/slow-requests.ts'
 import type { MeterSetup } from '../base/quotas.ts'
@@ -103,7 +103,7 @@ export class EngineCalls {
   }
 
   async #run<Name extends OperationName>(name: Name, input: undefined, call: Call): Promise<unknown> {
-    const { run, concerns }: OperationRow<Name> = operations[name]
+    const { run, concerns, isStreamed }: OperationRow<Name> = operations[name]
     try {
       const output =
         concerns === 'points' || concerns === 'collections'
@@ -111,7 +111,7 @@ export class EngineCalls {
               run(context, input as never, call),
             )
           : await run(this.#context, input as never, call)
-      return isStreamed(name) ? this.#openSnapshot(output as TakenSnapshot) : output
+      return isStreamed ? this.#openSnapshot(output as TakenSnapshot) : output
     } finally {
       if (concerns === 'collections') this.#state.noteCatalog()
     }

@@ -1,6 +1,6 @@
 import { Audit } from '../api/audit.ts'
 import type { ApiContext, Call, Collections, Database, Lease } from '../api/call.ts'
-import { isStreamed, type OperationName } from '../api/operations.ts'
+import { type OperationName, operations } from '../api/operations.ts'
 import { type SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { SearchResults } from '../base/id-lists.ts'
@@ -54,8 +54,9 @@ export function remoteContext(
           },
     slowRequests: new RemoteSlowRequests(line, config),
     audit,
-    elsewhere(name, input, call) {
-      if (hereNames.has(name)) return undefined
+    elsewhere(given, input, call) {
+      const name = given as OperationName
+      if (isHere(name)) return undefined
       const flushed = name === 'ListAudit' ? audit?.flush() : undefined
       return flushed === undefined
         ? run(line, name, input, call)
@@ -88,23 +89,25 @@ class RemoteSlowRequests extends SlowRequests {
   }
 }
 
-/** Operations on points are checked on the thread that has received them; all others run on the engine's thread. */
-const hereNames: ReadonlySet<string> = new Set<OperationName>([
-  ...(['InsertVector', 'InsertVectorsBatch', 'DeletePoint', 'PutPoint', 'PatchPoint'] as const),
-  ...(['UpdatePoints', 'DeletePoints', 'GetPoint', 'SearchPoints', 'SearchPointsBatch'] as const),
-  ...(['ListPoints', 'CountPoints', 'FacetPoints'] as const),
-])
+/**
+ * Whether an operation runs on the thread that has received it: those on points are checked there. All others run on
+ * the engine's thread, and so do evaluations, each of which is many searches.
+ */
+function isHere(name: OperationName): boolean {
+  const { concerns, admission } = operations[name]
+  return concerns === 'points' && admission === undefined && name !== 'EvaluatePoints'
+}
 
 async function run(
   line: Line,
-  name: string,
+  name: OperationName,
   input: unknown,
   { fields, key, collection, version, signal }: Call,
 ): Promise<unknown> {
   const output = await line.ask('operation', name, input, {
     ...{ fields, key, collection, version, signal },
   })
-  return isStreamed(name) ? { snapshot: remoteSnapshot(line, output as RemoteSnapshot) } : output
+  return operations[name].isStreamed ? { snapshot: remoteSnapshot(line, output as RemoteSnapshot) } : output
 }
 
 function remoteSnapshot(line: Line, { number, ...figures }: RemoteSnapshot): object {
