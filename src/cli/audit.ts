@@ -1,4 +1,4 @@
-import type { AuditQuery, AuditRecord } from '../client/access.ts'
+import type { AuditQuery, AuditRecord } from '../client/client.ts'
 import type { Environment } from './arguments.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'
 

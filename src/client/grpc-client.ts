@@ -13,8 +13,6 @@ import { VectorDB } from '../messages/generated/vectordb_pb.js'
 import { Encoded } from '../messages/reader.ts'
 import { idIn, idMessage } from '../messages/values.ts'
 import { encode, type Init } from '../messages/writer.ts'
-import type { CreatedKey } from './access.ts'
-import { type AccessCalls, accessOver } from './access-calls.ts'
 import {
   addressesIn,
   boundsIn,
@@ -27,7 +25,7 @@ import {
   Session,
   tlsFault,
 } from './calls.ts'
-import type { CollectionInfo, VectorClient } from './client.ts'
+import type { CollectionInfo, CreatedKey, VectorClient } from './client.ts'
 import {
   auditOf,
   changedOf,
@@ -50,7 +48,14 @@ import {
   whenMessage,
 } from './grpc-messages.ts'
 import { checkCollectionName } from './input.ts'
-import { type CollectionCalls, collectionsOver, type PointCalls, pointsOver } from './transport.ts'
+import {
+  type AccessCalls,
+  accessOver,
+  type CollectionCalls,
+  collectionsOver,
+  type PointCalls,
+  pointsOver,
+} from './transport.ts'
 import { fieldsOf, objectOf } from './values.ts'
 
 export interface GrpcClientOptions extends CallBounds {

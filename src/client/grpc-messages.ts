@@ -11,8 +11,9 @@ import { hitOf as hitIn, profileOf, quotasOf, wordSettingsOf } from '../messages
 import type { Encoded } from '../messages/reader.ts'
 import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
 import type { Init } from '../messages/writer.ts'
-import type { AuditPage, AuditRecord, KeyInfo } from './access.ts'
 import type {
+  AuditPage,
+  AuditRecord,
   Boost,
   Changed,
   CollectionInfo,
@@ -20,6 +21,7 @@ import type {
   FacetCount,
   Hit,
   Include,
+  KeyInfo,
   NewCollection,
   Point,
   Precondition,

@@ -1,15 +1,16 @@
 import { reasonOfStatus } from '../base/errors.ts'
 import type { Profile } from '../base/point.ts'
 import type { HttpOperation } from '../messages/http-paths.ts'
-import type { AuditPage, CreatedKey, KeyInfo } from './access.ts'
-import { type AccessCalls, accessOver } from './access-calls.ts'
 import { type CallDetails, repeatable, tooLarge } from './calls.ts'
 import type {
   Aliases,
+  AuditPage,
   CollectionInfo,
   CollectionStats,
+  CreatedKey,
   FacetCount,
   InspectionClient,
+  KeyInfo,
   NodeStats,
   Point,
   SettingInForce,
@@ -27,6 +28,8 @@ import {
 } from './http-call.ts'
 import { checkCollectionName } from './input.ts'
 import {
+  type AccessCalls,
+  accessOver,
   type CollectionCalls,
   collectionsOver,
   type Found,

@@ -27,15 +27,18 @@ import {
 } from '../base/point.ts'
 import type { Quotas } from '../base/quotas.ts'
 import { kMax } from '../base/relevance.ts'
-import type { KeyQuotas } from './access.ts'
 import type {
   AliasChanges,
+  AuditQuery,
   Boost,
   DetailedQuery,
   EvaluationQuery,
   FacetsQuery,
   Include,
   Judgement,
+  KeyInfo,
+  KeyQuotas,
+  KeysClient,
   ListQuery,
   NewCollection,
   Patch,
@@ -552,4 +555,57 @@ export function aliasChangesIn(changes: AliasChanges): Required<AliasChanges> {
     textIn(name, `set.${alias}`),
   ])
   return { set: objectOf(aliases, (name) => name), remove: optional(textsIn)(remove, 'remove') ?? [] }
+}
+
+export interface CheckedKey extends KeyInfo {
+  readonly expiresAt?: DateTime | undefined
+}
+
+export interface CheckedAuditQuery extends AuditQuery {
+  readonly since?: DateTime | undefined
+  readonly until?: DateTime | undefined
+}
+
+const auditFields = {
+  since: optional(dateIn),
+  until: optional(dateIn),
+  key: optional(textIn),
+  operation: optional(textIn),
+  collection: optional(textIn),
+  allowed: optional(booleanIn),
+  limit: optional((value, at) => wholeIn(value, at, 1, 1000)),
+  cursor: optional(textIn),
+}
+
+export function auditQueryIn(query: AuditQuery = {}): CheckedAuditQuery {
+  return objectIn<CheckedAuditQuery>(query, auditFields, 'the query', '')
+}
+
+const roles: readonly KeyInfo['role'][] = ['read', 'write', 'admin']
+
+const keyFields = {
+  name: keyNameIn,
+  role: (value: unknown, at: string) => optional(oneOf(roles))(value, at) ?? 'read',
+  collections: optional(collectionsIn),
+  filter: optional(filterIn),
+  expiresAt: optional(dateIn),
+  quotas: optional((value, at) => objectIn<KeyQuotas>(value, keyQuotaFields, at)),
+}
+
+export function keyIn(key: Parameters<KeysClient['create']>[0]): CheckedKey {
+  return objectIn<CheckedKey>(key, keyFields, 'the key', '')
+}
+
+/** Over gRPC, an empty list would be an absent one, and the key for all collections. */
+function collectionsIn(value: unknown, at: string): readonly string[] {
+  const names = textsIn(value, at)
+  if (names.length > 0) return names
+  throw invalid(`${at} is empty: it must have a name, or be absent for all collections`)
+}
+
+/** In a path, `..` would lead to another route. */
+export function keyNameIn(value: unknown, at: string): string {
+  const name = textIn(value, at)
+  if (/^(?!\.+$)[\w.-]{1,64}$/.test(name)) return name
+  throw invalid(`${at} is ${shownText(name)}: it must be 1 to 64 letters, digits and _.-`)
 }

@@ -2,17 +2,21 @@ import type { EvaluatedPoints } from '../base/relevance.ts'
 import { type BatchInsert, insertEachOf, insertInBatches, pagesOf } from './bulk-insert.ts'
 import { type CallDetails, optionsIn, repeatable, withKey } from './calls.ts'
 import type {
+  AccessClient,
   AliasChanges,
   Aliases,
+  AuditPage,
   Changed,
   CollectionInfo,
   CollectionsClient,
+  CreatedKey,
   EvaluationQuery,
   FacetCount,
   FacetsQuery,
   GetOptions,
   Hit,
   InsertReport,
+  KeyInfo,
   ListPage,
   ListQuery,
   NewCollection,
@@ -26,7 +30,10 @@ import type {
 } from './client.ts'
 import {
   aliasChangesIn,
+  auditQueryIn,
+  type CheckedAuditQuery,
   type CheckedChange,
+  type CheckedKey,
   type CheckedPatch,
   type CheckedPoint,
   type CheckedQuery,
@@ -35,6 +42,8 @@ import {
   facetsIn,
   filterIn,
   idIn,
+  keyIn,
+  keyNameIn,
   listIn,
   patchIn,
   pointIn,
@@ -170,4 +179,24 @@ function hitsOf({ ids: _, counts, ...answer }: Found): SearchAnswer {
     return { value, hits }
   })
   return { ...answer, groups }
+}
+
+/** What admins ask about callers, as a transport performs it. */
+export interface AccessCalls {
+  audit(query: CheckedAuditQuery, details: CallDetails): Promise<AuditPage>
+  createKey(key: CheckedKey, details: CallDetails): Promise<CreatedKey>
+  listKeys(details: CallDetails): Promise<readonly KeyInfo[]>
+  revokeKey(name: string, details: CallDetails): Promise<void>
+}
+
+/** A client of these operations over any transport. */
+export function accessOver(calls: AccessCalls): AccessClient {
+  return {
+    audit: async (query, options) => calls.audit(auditQueryIn(query), repeatable(options)),
+    keys: {
+      create: async (key, options) => calls.createKey(keyIn(key), optionsIn(options)),
+      list: async (options) => calls.listKeys(repeatable(options)),
+      revoke: async (name, options) => calls.revokeKey(keyNameIn(name, 'name'), optionsIn(options)),
+    },
+  }
 }
