@@ -20,11 +20,10 @@ export const movingMutants: Readonly<Record<string, Mutant>> = {
           try {
             const { peers } = simulated.sharding!
             const question = { after: 0, partitions: wanted, since: new Map(), forNewNode: false }
-            const stream = await PointsReader.open('points', question, { peers, node: from, signal })
+            await using stream = await PointsReader.open('points', question, { peers, node: from, signal })
             await stream.take('head')
             await stream.take('collection')
             await copyPoints(main, wanted, stream)
-            await stream.close()
             await main.replica.mark(PartitionSet.of([...held.now, ...wanted]))
           } finally {
             held.coming = new PartitionSet()

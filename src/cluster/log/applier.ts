@@ -142,7 +142,7 @@ export class Applier {
         this.#waiters.wakeAll()
         await this.waitFor(hold.position, signal)
       },
-      end: () => {
+      [Symbol.dispose]: () => {
         this.#holds.delete(hold)
         this.#waiters.wakeAll()
       },
@@ -457,8 +457,8 @@ export class Applier {
   }
 }
 
-/** Keeps this node from applying the log beyond a position. */
-export interface LogHold {
+/** Keeps this node from applying the log beyond a position, until it is disposed. */
+export interface LogHold extends Disposable {
   /** Records up to here are still applied. */
   position: number
   /**
@@ -467,7 +467,6 @@ export interface LogHold {
    * @throws the signal's reason when that aborts first; the applier's failure
    */
   reached(position: number, signal: AbortSignal): Promise<void>
-  end(): void
 }
 
 /** What keeps the applier from reading the next record. */

@@ -92,11 +92,9 @@ export class PartitionMover {
     const { view, self } = this.#options
     const { ring, owners } = view.topology.ownership
     const wanted = ownersIn(ring)
-    const held = new PartitionSet()
-    for (let partition = 0; partition < partitionCount; partition += 1) {
-      if (wanted[partition]!.includes(self) || owners[partition]!.includes(self)) held.add(partition)
-    }
-    return held
+    const isOurs = (partition: number): boolean =>
+      wanted[partition]!.includes(self) || owners[partition]!.includes(self)
+    return PartitionSet.of([...PartitionSet.all()].filter(isOurs))
   }
 
   /**

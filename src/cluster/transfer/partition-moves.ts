@@ -132,23 +132,19 @@ export class PartitionMoves {
   ): Promise<{ readonly positions: ReadonlyMap<string, number>; readonly points: number }> {
     const { coming } = this.#options.partitions
     const question = { after: 0, partitions: coming, since, forNewNode: false }
-    const stream = await PointsReader.open('points', question, source)
+    await using stream = await PointsReader.open('points', question, source)
     const positions = new Map<string, number>()
     let points = 0
-    try {
-      if ((await stream.take('head')) === undefined) throw mismatch('it has no head')
-      for (let each = await stream.take('collection'); each; each = await stream.take('collection')) {
-        const { name, position } = each.read()
-        const isHere = await this.#withCollection(name, async (collection) => {
-          const linked = (): Promise<void> => mostLinked(collection, source.signal)
-          points += await copyPoints(collection, coming, stream, linked)
-          positions.set(name, Number(position))
-        })
-        // It is on its way here through the log, or was dropped here.
-        if (!isHere) await stream.skipPoints()
-      }
-    } finally {
-      await stream.close()
+    if ((await stream.take('head')) === undefined) throw mismatch('it has no head')
+    for (let each = await stream.take('collection'); each; each = await stream.take('collection')) {
+      const { name, position } = each.read()
+      const isHere = await this.#withCollection(name, async (collection) => {
+        const linked = (): Promise<void> => mostLinked(collection, source.signal)
+        points += await copyPoints(collection, coming, stream, linked)
+        positions.set(name, Number(position))
+      })
+      // It is on its way here through the log, or was dropped here.
+      if (!isHere) await stream.skipPoints()
     }
     return { positions, points }
   }
@@ -183,32 +179,25 @@ export class PartitionMoves {
     const { applier, main, partitions, logger, logHoldMs = usualLogHoldMs } = this.#options
     const timeout = AbortSignal.timeout(logHoldMs)
     const signal = AbortSignal.any([source.signal, timeout])
-    const hold = applier.hold()
     const begun = performance.now()
     try {
+      using hold = applier.hold()
       await hold.reached(0, signal)
       const question = { after: hold.position, partitions: group, since, forNewNode: false }
-      const stream = await PointsReader.open('pointsHeld', question, { ...source, signal })
-      try {
-        const head = (await stream.take('head'))?.read()
-        if (head === undefined) throw mismatch('it has no head')
-        const position = Number(head.position)
-        await hold.reached(position, signal)
-        if (hold.position !== position) throw mismatch(`it is of position ${position}`)
-        await this.#reachAll(Number(head.collections), group, stream)
-      } finally {
-        await stream.close()
-      }
+      await using stream = await PointsReader.open('pointsHeld', question, { ...source, signal })
+      const head = (await stream.take('head'))?.read()
+      if (head === undefined) throw mismatch('it has no head')
+      const position = Number(head.position)
+      await hold.reached(position, signal)
+      if (hold.position !== position) throw mismatch(`it is of position ${position}`)
+      await this.#reachAll(Number(head.collections), group, stream)
       await main.replica.mark(PartitionSet.of([...partitions.now, ...group]))
       const heldMs = Math.round(performance.now() - begun)
-      const { position } = hold
       logger.info({ partitions: group.size, from: source.node, position, heldMs }, 'took partitions')
     } catch (cause) {
       if (!timeout.aborted || source.signal.aborted) throw cause
       const message = `the log was held for ${logHoldMs} ms, and not all of the partitions had arrived: try again`
       throw new DatabaseError('not_ready', message, { cause })
-    } finally {
-      hold.end()
     }
   }
 
@@ -229,13 +218,9 @@ export class PartitionMoves {
   /** Stores which partitions this node holds, between two log records. */
   async #hold(held: PartitionSet, signal: AbortSignal): Promise<void> {
     const { applier, main } = this.#options
-    const hold = applier.hold()
-    try {
-      await hold.reached(0, signal)
-      await main.replica.mark(held)
-    } finally {
-      hold.end()
-    }
+    using hold = applier.hold()
+    await hold.reached(0, signal)
+    await main.replica.mark(held)
   }
 
   async #clearAll(signal: AbortSignal): Promise<void> {

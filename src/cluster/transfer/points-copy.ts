@@ -16,7 +16,7 @@ import { copiesOf, idsOf, numbersOf, type VectorOf } from '../../messages/vector
 import { pointBytes, type TakenPoint } from '../../write/requests.ts'
 import type { PeerOperation, Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
-import { encodePointsQuestion, type PointsQuestion } from './points-stream.ts'
+import { encodePointsQuestion, grouped, type PointsQuestion } from './points-stream.ts'
 
 /** The node that points are copied from. */
 export interface PointsSource {
@@ -28,8 +28,8 @@ export interface PointsSource {
 type Part = Fields<PointsPart>['part']
 type PartOf<Case> = Extract<Part, { readonly case: Case; readonly value: unknown }>['value']
 
-/** Reads the parts of a stream of points in order. The opener closes it. */
-export class PointsReader {
+/** Reads the parts of a stream of points in order. The opener disposes of it. */
+export class PointsReader implements AsyncDisposable {
   readonly #parts: AsyncIterator<Buffer>
   #next: Part = { case: undefined }
   #bytes: Buffer = Buffer.alloc(0)
@@ -69,7 +69,7 @@ export class PointsReader {
     while (this.#next.case === 'kept' || this.#next.case === 'points') await this.#advance()
   }
 
-  async close(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     await this.#parts.return?.()
   }
 
@@ -113,7 +113,11 @@ export async function copyPoints(
     } else if (points !== undefined) {
       const wanted = points.filter(({ id, version }) => !seen.has(id, version))
       if (wanted.length > 0) await collection.replica.clear(wanted.map(({ id }) => id))
-      await takeAll(collection, wanted, before)
+      // In groups that do not hold up the log for long.
+      for await (const group of grouped(wanted, ({ point }) => pointBytes(point), groupBytes)) {
+        await before?.()
+        await collection.replica.take(group)
+      }
       for (const { id } of wanted) seen.add(id)
       stored += wanted.length
     } else break
@@ -169,32 +173,6 @@ class SeenPoints {
     }
     this.#bits[at]! |= 1 << (slot & 7)
   }
-}
-
-/**
- * Stores points in groups that do not hold up the log for long.
- *
- * @param before called before each group
- */
-async function takeAll(
-  { replica }: Collection,
-  points: readonly TakenPoint[],
-  before: () => Promise<void> = async () => {},
-): Promise<void> {
-  let group: TakenPoint[] = []
-  let bytes = 0
-  for (const point of points) {
-    group.push(point)
-    bytes += pointBytes(point.point)
-    if (bytes < groupBytes) continue
-    await before()
-    await replica.take(group)
-    group = []
-    bytes = 0
-  }
-  if (group.length === 0) return
-  await before()
-  await replica.take(group)
 }
 
 /**

@@ -14,7 +14,6 @@ import { Encoded } from '../../messages/reader.ts'
 import { idMessage, payloadMessage } from '../../messages/values.ts'
 import { bytesOfIds, bytesOfNumbers } from '../../messages/vectors.ts'
 import { encode, type Init } from '../../messages/writer.ts'
-import type { Snapshot } from '../../storage/store.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import { pointBytes, type TakenPoint } from '../../write/requests.ts'
 import type { Applier } from '../log/applier.ts'
@@ -109,23 +108,19 @@ export class PointsSender {
   async #collected(question: PointsQuestion, signal: AbortSignal): Promise<readonly Buffer[]> {
     const { applier, logHoldMs = usualLogHoldMs } = this.#options
     const timeout = AbortSignal.timeout(logHoldMs)
-    const hold = applier.hold()
-    try {
-      await hold.reached(question.after, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
-        if (!timeout.aborted) throw error
-        throw new DatabaseError('not_ready', `this node has not reached position ${question.after} yet`)
-      })
-      const parts: Buffer[] = []
-      let bytes = 0
-      for await (const part of this.#parts(question, signal, checkNotAhead)) {
-        parts.push(encoded(part))
-        bytes += parts.at(-1)!.length
-        if (bytes > heldBytesMax) throw tooMany()
-      }
-      return parts
-    } finally {
-      hold.end()
+    using hold = applier.hold()
+    await hold.reached(question.after, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
+      if (!timeout.aborted) throw error
+      throw new DatabaseError('not_ready', `this node has not reached position ${question.after} yet`)
+    })
+    const parts: Buffer[] = []
+    let bytes = 0
+    for await (const part of this.#parts(question, signal, checkNotAhead)) {
+      parts.push(encoded(part))
+      bytes += parts.at(-1)!.length
+      if (bytes > heldBytesMax) throw tooMany()
     }
+    return parts
   }
 
   /** @param check throws for a collection that cannot be sent as it is at a log position */
@@ -173,24 +168,11 @@ async function* newCollection(
     const settings = { name, dimension, hnsw, words, quotas }
     const head = { ...settings, position: applied?.position ?? 0, sequence, applied }
     yield { case: 'collection', value: head }
-    yield* keyedRequestsOf(snapshot)
+    for await (const records of grouped(snapshot.keyedRequests(), (record) => record.length, partBytes))
+      yield { case: 'keys', value: { items: records.map((record) => ({ record })) } }
   } finally {
     snapshot.close()
   }
-}
-
-async function* keyedRequestsOf(snapshot: Snapshot): AsyncGenerator<Part, void> {
-  let items: { readonly record: Buffer }[] = []
-  let bytes = 0
-  for await (const record of snapshot.keyedRequests()) {
-    items.push({ record })
-    bytes += record.length
-    if (bytes < partBytes) continue
-    yield { case: 'keys', value: { items } }
-    items = []
-    bytes = 0
-  }
-  if (items.length > 0) yield { case: 'keys', value: { items } }
 }
 
 /** @param since the log position of the last copy */
@@ -228,6 +210,25 @@ async function* pointsOf(
     yield { case: 'kept', value }
   }
   if (points.length > 0) yield sent(points)
+}
+
+/** Groups items: each group, except the last one, has the given number of bytes or just above it. */
+export async function* grouped<Item>(
+  items: AsyncIterable<Item> | Iterable<Item>,
+  bytesOf: (item: Item) => number,
+  groupBytes: number,
+): AsyncGenerator<readonly Item[], void> {
+  let group: Item[] = []
+  let bytes = 0
+  for await (const item of items) {
+    group.push(item)
+    bytes += bytesOf(item)
+    if (bytes < groupBytes) continue
+    yield group
+    group = []
+    bytes = 0
+  }
+  if (group.length > 0) yield group
 }
 
 function sent(points: readonly TakenPoint[]): Part {

@@ -97,30 +97,26 @@ export async function fillDirectory(
   source: PointsSource,
 ): Promise<number> {
   const none = { after: 0, partitions: new PartitionSet(), since: new Map(), forNewNode: true }
-  const stream = await PointsReader.open('points', none, source)
-  try {
-    const message = await stream.take('head')
-    const head = message?.read()
-    if (message === undefined || head?.logId !== logId) throw wrong(`${source.node} has applied another log`)
-    const main = (await stream.take('collection'))?.read()
-    if (main?.name !== defaultCollection) throw wrong('it has no default collection')
-    const { dimension } = main
-    await using opened = new AsyncDisposableStack()
-    const data = await openDataStore({ ...options, ...(dimension === undefined ? {} : { dimension }) })
-    opened.defer(() => data.close())
-    await data.declare(mainNumber, declaredIn(main))
-    await addKeyedRequests(data.main, stream, appliedOf(main, logId))
-    let each = await stream.take('collection')
-    for (; each !== undefined; each = await stream.take('collection'))
-      await addCollection(data, stream, each.read(), logId)
-    const aliases = new Map(message.entries('aliases'))
-    if (aliases.size > 0) await data.setAliases(aliases, [])
-    const floor = { floor: Number(head.position), floorClockUs: head.clockUs }
-    await data.main.commit({ ...nothing, applied: { ...appliedOf(main, logId), ...floor } })
-    return floor.floor
-  } finally {
-    await stream.close()
-  }
+  await using stream = await PointsReader.open('points', none, source)
+  const message = await stream.take('head')
+  const head = message?.read()
+  if (message === undefined || head?.logId !== logId) throw wrong(`${source.node} has applied another log`)
+  const main = (await stream.take('collection'))?.read()
+  if (main?.name !== defaultCollection) throw wrong('it has no default collection')
+  const { dimension } = main
+  await using opened = new AsyncDisposableStack()
+  const data = await openDataStore({ ...options, ...(dimension === undefined ? {} : { dimension }) })
+  opened.defer(() => data.close())
+  await data.declare(mainNumber, declaredIn(main))
+  await addKeyedRequests(data.main, stream, appliedOf(main, logId))
+  let each = await stream.take('collection')
+  for (; each !== undefined; each = await stream.take('collection'))
+    await addCollection(data, stream, each.read(), logId)
+  const aliases = new Map(message.entries('aliases'))
+  if (aliases.size > 0) await data.setAliases(aliases, [])
+  const floor = { floor: Number(head.position), floorClockUs: head.clockUs }
+  await data.main.commit({ ...nothing, applied: { ...appliedOf(main, logId), ...floor } })
+  return floor.floor
 }
 
 /** What a collection has applied: that of the other node, and none of the partitions. */
