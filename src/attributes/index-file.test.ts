@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -248,7 +248,10 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     assert.equal(index.count, 0)
   })
 
-  it('leaves no unfinished file behind', () => {
+  it('leaves no unfinished file behind', async () => {
+    const taken = join(directory, 'taken.bin')
+    mkdirSync(taken)
+    await assert.rejects(saveIndex(subject.index, taken, subject.moment), { code: 'EISDIR' })
     assert.ok(readdirSync(directory).includes('whole.bin'))
     assert.deepEqual(
       readdirSync(directory).filter((name) => name.endsWith('.new')),

@@ -4,6 +4,7 @@ import {
   fsyncSync,
   openSync,
   renameSync,
+  rmSync,
   statfsSync,
   statSync,
   writeSync,
@@ -42,7 +43,7 @@ export async function syncDirectoryAsync(
 
 /**
  * Writes a file next to the old one, syncs it and renames it over it. After a crash, either the old or the new file
- * exists, and it is complete.
+ * exists, and it is complete. If it fails, it leaves no other file: that would keep the disk full.
  *
  * @param parts the content, in sequence
  */
@@ -50,16 +51,21 @@ export function replaceFile(path: string, parts: Iterable<Uint8Array>): void {
   const temporary = `${path}.new`
   const file = openSync(temporary, 'w', 0o600)
   try {
-    for (const part of parts) {
-      for (let at = 0; at < part.length; ) {
-        at += writeSync(file, part, at, Math.min(writeBytesMax, part.length - at))
+    try {
+      for (const part of parts) {
+        for (let at = 0; at < part.length; ) {
+          at += writeSync(file, part, at, Math.min(writeBytesMax, part.length - at))
+        }
       }
+      fsyncSync(file)
+    } finally {
+      closeSync(file)
     }
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
+    renameSync(temporary, path)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
   }
-  renameSync(temporary, path)
   syncDirectory(dirname(path))
 }
 
@@ -71,8 +77,7 @@ const writeBytesMax = 1024 ** 3
  *
  * @param content the bytes, or a function that writes them and returns whether the file shall replace the old one
  * @param temporary the path of the file until it is complete
- * @param flags `wx` if nobody else may be replacing the file: fails with EEXIST while `temporary` exists, and leaves
- *   none of its own when it fails
+ * @param flags `wx` if nobody else may be replacing the file: fails with EEXIST while `temporary` exists
  * @returns whether the old file was replaced
  */
 export async function replaceFileAsync(
@@ -98,7 +103,7 @@ export async function replaceFileAsync(
     await rename(temporary, path)
   } catch (error) {
     // Not later: after the rename, a file of this name is another process's.
-    if (flags === 'wx') await rm(temporary, { force: true })
+    await rm(temporary, { force: true })
     throw error
   }
   await syncDirectoryAsync(dirname(path))

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -107,6 +107,13 @@ describe(`the file of a graph, seed ${seed}`, () => {
     const plans = [{ metric: 'Euclidean', plan, by, filtered: [{ bin: '0.3-1', recall: 1 }] }] as const
     saveGraph(saved, 0, other, { sequence: count, plans })
     assert.deepEqual(loadGraph(filledSegment(), 0, other)!.plans, plans)
+  })
+
+  it('leaves nothing behind if it cannot be written', () => {
+    const taken = join(directory, 'taken.bin')
+    mkdirSync(taken)
+    assert.throws(() => saveGraph(saved, 0, taken, { sequence: count, plans: [] }), { code: 'EISDIR' })
+    assert.ok(!existsSync(`${taken}.new`))
   })
 
   for (const { name, bytes, at } of columns) {
