@@ -187,7 +187,7 @@ describe('the extended interface over HTTP', () => {
         { filter: { $version: { $gt: 0 } }, set: { a: 1 } },
         /^the filter matches every point: /,
       ],
-      ['/points/update', { filter: { a: 1 } }, /^there is nothing to change/],
+      ['/points/update', { filter: { a: 1 } }, /^there is nothing to change: send set, unset, expires_at$/],
       ['/points/update', { filter: { a: 1 }, content: 'x' }, /^content cannot be changed by filter/],
       [
         '/points',

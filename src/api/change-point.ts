@@ -110,12 +110,14 @@ export interface PatchInput {
  * Checks a patch. If it has a text, its vector is `unembedded`.
  *
  * @param path of the patch in the request, with a trailing dot; empty in HTTP, where its fields are those of the body
+ * @param names of the fields that the request can have
  * @returns only the fields that change something
  */
 export function checkPatch(
   input: PatchInput,
   { dimension, nowUs }: Pick<Database, 'dimension' | 'nowUs'>,
   path: string,
+  names: readonly string[] = ['set', 'unset', 'content', 'content_type', 'vector', 'expires_at'],
 ): Patch {
   const { set, content, contentType, vector, text } = input
   const unset = input.unset?.filter((each) => each !== expiryPath)
@@ -136,17 +138,14 @@ export function checkPatch(
     ...(vector === undefined ? {} : { vector: checkVector(vector, dimension, `${path}vector`) }),
     ...(text === undefined ? {} : { vector: unembedded }),
   }
-  if (Object.keys(patch).length === 0) throw invalid(`there is nothing to change: ${fieldsInWords(path)}`)
+  if (Object.keys(patch).length === 0) {
+    throw invalid(`there is nothing to change: send ${names.map((each) => `${path}${each}`).join(', ')}`)
+  }
   return patch
 }
 
 /** Stands for the expiry in `unset`, in both transports: protobuf has no null. */
 const expiryPath = '$expires_at'
-
-function fieldsInWords(path: string): string {
-  const fields = ['set', 'unset', 'content', 'content_type', 'vector', 'expires_at']
-  return `send ${fields.map((each) => `${path}${each}`).join(', ')}`
-}
 
 /** The field `when` of a write; it has exactly one of these fields. */
 export interface PreconditionInput {
@@ -237,7 +236,7 @@ export async function updatePoints(
       throw invalid(`${path}${field} cannot be changed by filter: only set, unset and expires_at can`)
     }
   }
-  const patch = checkPatch(input.patch ?? {}, database, path)
+  const patch = checkPatch(input.patch ?? {}, database, path, ['set', 'unset', 'expires_at'])
   return await changeByFilter(context, input, patch, call)
 }
 

@@ -92,7 +92,7 @@ export function queryMessage(query: CheckedQuery, path = ''): Init<messages.Sear
     similarity: metric === undefined ? undefined : distanceMetrics.indexOf(metric),
     limit,
     ef,
-    filter: filter && filterMessage(filter, `${path}filter`),
+    filter: optionalFilter(filter, `${path}filter`),
     exact,
     maxDistance,
     include: include && includeMessage(include),
@@ -137,8 +137,8 @@ export function filterMessage(filter: Filter, at = 'filter'): Init<messages.Filt
   return messageOf(atOnce(readFilter(new JsonValue(filterJson(filter)), at)))
 }
 
-export function optionalFilter(filter: Filter | undefined): Init<messages.Filter> | undefined {
-  return filter && filterMessage(filter)
+export function optionalFilter(filter: Filter | undefined, at?: string): Init<messages.Filter> | undefined {
+  return filter === undefined ? undefined : filterMessage(filter, at)
 }
 
 export function whenMessage(when: Precondition | undefined): Init<messages.Precondition> | undefined {

@@ -50,6 +50,9 @@ export function decodeAuditQuery(parts: object): ListAuditInput {
     throw invalid(`${name} is ${shownText(given)}, it must be a date like 2030-01-01T00:00:00Z`)
   }
   const [limit, allowed] = [text('limit'), text('allowed')]
+  if (limit !== undefined && !/^\d+$/.test(limit)) {
+    throw invalid(`limit is ${shownText(limit)}, it must be a whole number`)
+  }
   if (allowed !== undefined && !/^(true|false)$/.test(allowed)) {
     throw invalid(`allowed is ${shownText(allowed)}, it must be true or false`)
   }
@@ -60,7 +63,7 @@ export function decodeAuditQuery(parts: object): ListAuditInput {
     operation: text('operation'),
     collection: text('collection'),
     allowed: allowed === undefined ? undefined : allowed === 'true',
-    limit: limit === undefined ? undefined : Number(limit || Number.NaN),
+    limit: limit === undefined ? undefined : Number(limit),
     cursor: text('cursor'),
   }
 }
