@@ -109,6 +109,11 @@ const notAttributes: readonly (readonly [attributes: unknown, message: RegExp])[
   [{ a: new Price() }, /^payload\.attributes\.a is an object of the class Price, it must be /],
   [{ a: new String('x') }, /^payload\.attributes\.a is an object of the class String, it must be /],
   [{ a: new Date('x') }, /^payload\.attributes\.a is NaN microseconds, it must be in the years /],
+  // float64 represents every 32nd microsecond of this year.
+  [
+    { a: new Date('9999-12-31T23:59:59.999Z') },
+    /^payload\.attributes\.a is 253402300799999000 microseconds, it must be in the years /,
+  ],
   [{ a: new DateTime(0.5) }, /^payload\.attributes\.a is 0\.5 microseconds, it must be in the years /],
   [{ a: new GeoPoint(91, 0) }, /^payload\.attributes\.a\.lat is 91, it must be from -90 to 90$/],
   [
@@ -228,6 +233,7 @@ const wrongRequests: readonly (readonly [
   ],
   [(client) => client.patch(missingId, {}), /^there is nothing to change: send set, /],
   [(client) => client.count({ a: { $in: [null] } }), /^filter\.a\.\$in\[0\] is null, it must be a single /],
+  [(client) => client.count(null as never), /^filter is null, it must be an object$/],
   [(client) => client.count({ $id: 5 }), /^filter\.\$id is 5, it must be a UUID as text$/],
   [
     (client) => client.collections.put('docs', { dimensions: 2 } as object),

@@ -51,7 +51,7 @@ export const attributeLimits = {
 
 /** The accepted form of a date, for messages. */
 export const dateTimeWords =
-  'a time as in RFC 3339, with Z or an offset, at most 6 digits of a second and a year from 0001 to 9999'
+  'a time as in RFC 3339, with Z or an offset, at most 6 digits of a second and a year from 0001 to 9999, and a number of microseconds that float64 represents exactly'
 
 const minUs = -62_135_596_800_000_000
 const endUs = 253_402_300_800_000_000

@@ -1,14 +1,14 @@
 import { wholeMax } from '../base/attribute-json.ts'
-import { DateTime, GeoPoint } from '../base/attributes.ts'
+import { DateTime, dateTimeOf, GeoPoint } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { isUuid } from '../base/point.ts'
-import type { AttributeInput, AttributesInput } from './values.ts'
+import { type AttributeInput, type AttributesInput, microsecondsIn } from './values.ts'
 
 /**
  * Returns the metadata of a framework, which may be any values, as attributes. Values that attributes cannot have are
  * converted:
  *
- * - whole numbers beyond 2^53, also of type bigint, become texts
+ * - whole numbers beyond 2^53, also of type bigint, and dates that are not exact as microseconds become texts
  * - a `Set` and a typed array become a list, a `Map` a map with texts as names
  * - an object of a class becomes what JSON.stringify makes of it: the value of its `toJSON`, or its own properties
  * - `{'a.b': 1}` becomes `{a: {b: 1}}`, at the path `a.b`
@@ -73,7 +73,10 @@ function attributeOf(value: unknown, at: string, level: number): AttributeInput 
   }
   if (typeof value === 'bigint') return Math.abs(Number(value)) <= wholeMax ? Number(value) : `${value}`
   if (!isObject(value)) return undefined
-  if (value instanceof Date && Number.isNaN(value.getTime())) return undefined
+  if (value instanceof Date) {
+    if (Number.isNaN(value.getTime())) return undefined
+    return dateTimeOf(microsecondsIn(value)) === undefined ? value.toISOString() : value
+  }
   if (isScalar(value)) return value
   if (
     Array.isArray(value) ||

@@ -92,9 +92,11 @@ export function attributesFromJson(value: unknown): AttributesOutput | undefined
   return value === undefined ? undefined : (attributeFromJson(value) as AttributesOutput)
 }
 
-/** Microseconds since 1970. */
-export function microsecondsIn(date: DateValue): number {
-  return date instanceof DateTime ? date.us : date.getTime() * 1000
+/** Microseconds since 1970. float64 cannot represent those of every Date. */
+export function microsecondsIn(date: DateValue): number | bigint {
+  if (date instanceof DateTime) return date.us
+  const ms = date.getTime()
+  return Number.isNaN(ms) ? ms : BigInt(ms) * 1000n
 }
 
 /** @param us microseconds since 1970 */
@@ -104,7 +106,7 @@ export function dateOf(us: number): DateValue {
 
 /** Formats a date as RFC 3339, in UTC. */
 export function dateText(date: DateValue): string {
-  return formatDateTime(new DateTime(microsecondsIn(date)))
+  return formatDateTime(new DateTime(Number(microsecondsIn(date))))
 }
 
 /** @throws DatabaseError `internal` for text that is not a time as the service writes it */

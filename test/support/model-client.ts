@@ -153,7 +153,7 @@ export function payloadOf<Stored extends Partial<client.StoredPayload>>({
   return {
     ...payload,
     ...(attributes === undefined ? {} : { attributes: attributeOf(attributes) as Attributes }),
-    ...(expiresAt === undefined ? {} : { expiresAtUs: microsecondsIn(expiresAt) }),
+    ...(expiresAt === undefined ? {} : { expiresAtUs: Number(microsecondsIn(expiresAt)) }),
   }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pandas as pd
@@ -19,6 +20,12 @@ def test_names_with_dots_become_paths() -> None:
 def test_missing_values_are_left_out() -> None:
     assert attributes_of_metadata({"a": None, "b": float("nan"), "c": pd.NA, "d": pd.NaT, "e": [None, 1]}) == {"e": [1]}
     assert attributes_of_metadata({"n": Decimal("NaN"), "i": Decimal("Infinity")}) == {"n": "NaN", "i": "Infinity"}
+
+
+def test_dates_are_kept_exactly() -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59)
+    assert attributes_of_metadata({"a": last}) == {"a": last.replace(tzinfo=UTC)}
+    assert attributes_of_metadata({"a": datetime.max}) == {"a": "9999-12-31T23:59:59.999999+00:00"}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ def attributes_of_metadata(metadata: Mapping[str, Any]) -> dict[str, AttributeVa
     Return metadata as attributes. Values that attributes cannot have are converted:
 
     - a `datetime` without a time zone is taken as UTC; a `date`, a `time`, a `UUID` and a path become texts
-    - a `Decimal` becomes a number if that has the same digits, else a text; an integer beyond 2^53 becomes a text
+    - a `Decimal` becomes a number if that has the same digits, else a text; an integer beyond 2^53 becomes a text, and
+      so does a `datetime` that is not exact as float64 microseconds
     - a `timedelta` becomes its seconds, an `Enum` its value, a tuple or a set a list
     - `{"a.b": 1}` becomes `{"a": {"b": 1}}`, at the path `a.b`; names that are no texts become texts
     - None and NaN are left out
@@ -95,7 +96,9 @@ def _value_of(value: Any, path: str) -> Any:
             same = math.isfinite(number) and Decimal(repr(number)) == value
             return number if same else str(value)
         case datetime():
-            return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+            moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+            us = (moment - _EPOCH) // timedelta(microseconds=1)
+            return moment if float(us) == us else moment.isoformat()
         case date() | time():
             return value.isoformat()
         case UUID() | PurePath():
@@ -110,6 +113,8 @@ def _value_of(value: Any, path: str) -> Any:
     encode_value(value, path)
     return value
 
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _MISSING = ("NAType", "NaTType")
 """Missing values of pandas."""
