@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import numpy as np
 import pytest
@@ -85,6 +86,17 @@ def test_vectors_may_be_anything_that_numpy_reads(points: Vicinal, vector: list[
 def test_what_is_no_vector_never_leaves_the_client(points: Vicinal, vector: list[float], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         points.insert(vector, "x")
+
+
+def test_an_id_may_be_a_uuid(points: Vicinal) -> None:
+    id = cast("str", uuid.uuid4())
+    assert points.insert([1, 2], "x", id=id) == str(id)
+    assert points.insert_batch([NewPoint(vector=[1, 2], content="y", id=id, on_conflict="replace")]) == [str(id)]
+    assert points.put(id, [1, 2], "z").id == points.get(id).id == str(id)
+    points.patch(id, content="patched")
+    points.delete(id)
+    with pytest.raises(NotFoundError):
+        points.get(id)
 
 
 def test_a_batch_returns_ids_in_order(points: Vicinal) -> None:

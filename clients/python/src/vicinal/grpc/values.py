@@ -33,8 +33,8 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def point_id(id: str) -> bytes:
-    """Return a PointID."""
-    return message(1, text(1, id))
+    """Return a PointID; like HTTP, also of a `UUID`."""
+    return message(1, text(1, str(id)))
 
 
 _USUAL_ID = head(1, 38) + head(1, 36)
@@ -185,7 +185,9 @@ _JOINS = {number: name for name, number in _JOINED.items()}
 _BOUNDS = {number: name for name, number in _RANGE.items()}
 
 
-def _filter(json: Mapping[str, Json], at: str) -> bytes:
+def _filter(json: Json, at: str) -> bytes:
+    if not isinstance(json, Mapping):
+        raise InvalidArgumentError(f"{at} is {json!r}: a filter is needed")
     parts = [part for key, value in json.items() for part in _member(key, value, f"{at}.{key}")]
     return parts[0] if len(parts) == 1 else _all(parts)
 
