@@ -649,6 +649,8 @@ describe('vicinal query, get and delete', () => {
       assert.match((await desk.vicinal('query', '--vector', vector, '--limit', '1')).stdout, /far/)
     }
 
+    assertEnded(await desk.vicinal('delete', far, '--dry-run'), 2, /need --filter: nothing was deleted\n$/)
+    assert.equal((await desk.client.get(far)).id, far)
     assert.deepEqual(await desk.vicinal('delete', far), { code: 0, stdout: '', stderr: '' })
     assertEnded(await desk.vicinal('get', far), 1, /^vicinal: Point not found\n$/)
     assert.deepEqual(await desk.vicinal('delete', far), { code: 0, stdout: '', stderr: '' })

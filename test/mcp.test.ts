@@ -117,6 +117,10 @@ describe('vicinal mcp', () => {
     const client = new Client({ name: 'test', version: '1' })
     await client.connect(new StreamableHTTPClientTransport(url))
     const point = { vector: [9, 9], content: 'new', attributes: { made: { $date: '2026-01-31T00:00:00Z' } } }
+    // As the service, the tools take any UUID, also of a version that RFC 9562 does not know.
+    const odd = '12345678-1234-0234-1234-123456789abc'
+    assert.equal(await call(client, 'upsert', { ...point, id: odd }), odd)
+    assert.equal(await call(client, 'delete', { id: odd }), 'deleted')
     const id = await call(client, 'upsert', point)
     await call(client, 'upsert', { ...point, id, content: 'newer' })
     assert.match(await call(client, 'get', { id }), /newer.*2026-01-31T00:00:00Z/)
@@ -128,6 +132,7 @@ describe('vicinal mcp', () => {
       assert.equal(isError, true)
       assert.match(JSON.stringify(content), /invalid_argument: .*times are/)
     }
+    assert.match(await call(client, 'delete', { id, dry_run: true }), /^invalid_argument: dry_run is true, /)
     const filter = { made: { $exists: true } }
     assert.equal(await call(client, 'delete', { filter, dry_run: true }), '1 points match')
     assert.equal(await call(client, 'delete', { filter }), '1 points deleted')

@@ -81,7 +81,7 @@ const filter = z
   .describe(
     `selects points: tests by attribute path, like {"price": {"$lt": 10}, "tags": {"$in": ["new"]}}; operators ${operatorNames.map((name) => `$${name}`).join(' ')}, and $and $or $not around filters; times are {"$date": "2026-01-31T00:00:00Z"}`,
   )
-const id = z.uuid().describe('id of a point')
+const id = z.guid().describe('id of a point')
 
 /** Creates an MCP server with the operations on points as tools. Answers are the JSON of the HTTP interface. */
 export function createMcpServer({ client, write }: ToolOptions): McpServer {
@@ -117,13 +117,13 @@ function addReading(server: McpServer, client: VectorClient): void {
         collection,
         text: z.string().optional().describe('what to search near: the service embeds it'),
         vector: z.array(z.number()).optional().describe('or a vector with the dimension of the collection'),
-        id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
+        id: z.guid().optional().describe('or a stored point, which is left out of the results'),
         words: wordsOfTool,
         like: z
-          .array(z.uuid())
+          .array(z.guid())
           .optional()
           .describe('stored points to search near, with or without the above'),
-        unlike: z.array(z.uuid()).optional().describe('stored points to stay away from'),
+        unlike: z.array(z.guid()).optional().describe('stored points to stay away from'),
         statistics: z
           .strictObject({ filter: z.record(z.string(), z.unknown()) })
           .optional()
@@ -293,7 +293,7 @@ const judgementsOfTool = z
       text: z.string().optional().describe('ranked by meaning, if the service has embeddings'),
       vector: z.array(z.number()).optional().describe('or a vector'),
       words: wordsOfTool,
-      relevant: z.record(z.uuid(), z.number()).describe('grades of points by id, greater than 0'),
+      relevant: z.record(z.guid(), z.number()).describe('grades of points by id, greater than 0'),
     }),
   )
   .min(1)
@@ -305,7 +305,7 @@ function addWriting(server: McpServer, client: VectorClient): void {
       description: 'Stores a point, or replaces the point with this id. Returns the id.',
       inputSchema: z.strictObject({
         collection,
-        id: z.uuid().optional().describe('assigned if not given'),
+        id: z.guid().optional().describe('assigned if not given'),
         vector: z
           .array(z.number())
           .min(1)
@@ -333,7 +333,7 @@ function addWriting(server: McpServer, client: VectorClient): void {
       description: 'Deletes a point by its id, or all points that match a filter.',
       inputSchema: z.strictObject({
         collection,
-        id: z.uuid().optional(),
+        id: z.guid().optional(),
         filter,
         dry_run: z.boolean().default(false).describe('with a filter: only count'),
       }),
@@ -348,6 +348,12 @@ function addWriting(server: McpServer, client: VectorClient): void {
         }
         if (where !== undefined)
           return wordsOf(await points.deleteMatching({ filter: where, dryRun }), dryRun)
+        if (dryRun) {
+          throw new DatabaseError(
+            'invalid_argument',
+            'dry_run is true, it needs a filter: nothing was deleted',
+          )
+        }
         await points.delete(id!)
         return 'deleted'
       }),

@@ -177,6 +177,10 @@ async function deletePoints(
     throw new UsageError('give the id of a point, or --filter')
   }
   if (id !== undefined) {
+    const { dryRun, everything, limit } = options
+    if (dryRun || everything || limit !== undefined) {
+      throw new UsageError('--dry-run, --everything and --limit need --filter: nothing was deleted')
+    }
     await withClient(options, environment, (client) => client.delete(id))
     return
   }
