@@ -28,7 +28,6 @@ interface MergedQuery {
  *
  * At different log positions, nodes can have different vectors of one point. The nearest one counts, even if it is the
  * older one: it has kept another point out of the list of its node.
- *
  */
 export async function mergeResults(
   queries: readonly MergedQuery[],
@@ -36,93 +35,68 @@ export async function mergeResults(
 ): Promise<SearchResults> {
   const [first] = nodes
   const isOneState = nodes.every(({ before, after }) => before === first!.before && after === first!.before)
-  const draft = new Draft(nodes, isOneState)
+  const all = nodes.map(({ found }) => found)
+  const total = all.reduce((sum, { ids }) => sum + ids.total, 0)
+  const bytes = Buffer.allocUnsafe(total * idBytes)
+  const [distances, sequences] = [new Float64Array(total), new Float64Array(total)]
+  const ends: number[] = []
+  const details: (readonly HitDetails[] | undefined)[] = []
+  let count = 0
   const turn = new Turn()
-  for (const [list, query] of queries.entries()) {
-    draft.merge(list, query)
-    if (turn.isOver) await turn.next()
-  }
-  return draft.results()
-}
-
-/** The merged results so far. */
-class Draft {
-  readonly #found: readonly SearchResults[]
-  readonly #isOneState: boolean
-  readonly #bytes: Buffer
-  readonly #distances: Float64Array
-  readonly #sequences: Float64Array
-  readonly #ends: number[] = []
-  readonly #details: (readonly HitDetails[] | undefined)[] = []
-  #count = 0
-
-  constructor(nodes: readonly NodeResults[], isOneState: boolean) {
-    this.#found = nodes.map(({ found }) => found)
-    this.#isOneState = isOneState
-    const total = this.#found.reduce((sum, { ids }) => sum + ids.total, 0)
-    this.#bytes = Buffer.allocUnsafe(total * idBytes)
-    this.#distances = new Float64Array(total)
-    this.#sequences = new Float64Array(total)
-  }
-
-  merge(list: number, { limit, without }: MergedQuery): void {
-    const found = this.#found
-    const at = found.map(({ ids }) => ids.startOf(list))
+  for (const [list, { limit, without }] of queries.entries()) {
+    const at = all.map(({ ids }) => ids.startOf(list))
     const own = without === undefined ? undefined : idToBytes(without)
     const seen = new Set<number | string>()
-    const hasDetails = found.some(({ details }) => details[list] !== undefined)
-    const details: HitDetails[] | undefined = hasDetails ? [] : undefined
-    const end = this.#count + limit
-    while (this.#count < end) {
-      const node = this.#nearest(list, at)
+    const shown: HitDetails[] = []
+    for (const end = count + limit; count < end; ) {
+      const node = nearestNode(all, list, at)
       if (node === -1) break
-      const { ids, distances, sequences, details: lists } = found[node]!
+      const found = all[node]!
       const number = at[node]!
       at[node]! += 1
-      const id = ids.bytes.subarray(number * idBytes, (number + 1) * idBytes)
+      const id = found.ids.bytes.subarray(number * idBytes, (number + 1) * idBytes)
       // Nodes with the same vector of a point have the same sequence, which is cheaper to look up.
-      const point = this.#isOneState ? sequences[number]! : textOf(id)
+      const point = isOneState ? found.sequences[number]! : textOf(id)
       if (seen.has(point)) continue
       seen.add(point)
       if (own !== undefined && Buffer.compare(own, id) === 0) continue
-      this.#bytes.set(id, this.#count * idBytes)
-      this.#distances[this.#count] = distances[number]!
-      this.#sequences[this.#count] = sequences[number]!
-      details?.push(lists[list]![number - ids.startOf(list)]!)
-      this.#count += 1
+      bytes.set(id, count * idBytes)
+      distances[count] = found.distances[number]!
+      sequences[count] = found.sequences[number]!
+      const hits = found.details[list]
+      if (hits !== undefined) shown.push(hits[number - found.ids.startOf(list)]!)
+      count += 1
     }
-    this.#ends.push(this.#count)
-    this.#details.push(details)
+    ends.push(count)
+    details.push(all.some((each) => each.details[list] !== undefined) ? shown : undefined)
+    if (turn.isOver) await turn.next()
   }
+  return {
+    ids: new IdLists(bytes, ends),
+    distances: distances.subarray(0, count),
+    sequences: sequences.subarray(0, count),
+    details,
+    profiles: queries.map((_, list) => mergedProfile(all.map(({ profiles }) => profiles[list]))),
+    plans: queries.map((_, list) => all.map(({ plans }) => plans[list]).find(isThere)),
+  }
+}
 
-  results(): SearchResults {
-    return {
-      ids: new IdLists(this.#bytes, this.#ends),
-      distances: this.#distances.subarray(0, this.#count),
-      sequences: this.#sequences.subarray(0, this.#count),
-      details: this.#details,
-      profiles: this.#ends.map((_, list) => mergedProfile(this.#found.map(({ profiles }) => profiles[list]))),
-      plans: this.#ends.map((_, list) => this.#found.map(({ plans }) => plans[list]).find(isThere)),
-    }
+/** The node with the next result of a list; -1 when there is none. */
+function nearestNode(all: readonly SearchResults[], list: number, at: readonly number[]): number {
+  let best = -1
+  let [bestDistance, bestSequence] = [0, 0]
+  for (const [node, { ids, distances, sequences }] of all.entries()) {
+    const number = at[node]!
+    if (number === ids.endOf(list)) continue
+    const distance = distances[number]!
+    const sequence = sequences[number]!
+    const isLater = distance > bestDistance || (distance === bestDistance && sequence >= bestSequence)
+    if (best !== -1 && isLater) continue
+    best = node
+    bestDistance = distance
+    bestSequence = sequence
   }
-
-  /** The node with the next result of a list; -1 when there is none. */
-  #nearest(list: number, at: readonly number[]): number {
-    let best = -1
-    let [bestDistance, bestSequence] = [0, 0]
-    for (const [node, { ids, distances, sequences }] of this.#found.entries()) {
-      const number = at[node]!
-      if (number === ids.endOf(list)) continue
-      const distance = distances[number]!
-      const sequence = sequences[number]!
-      const isLater = distance > bestDistance || (distance === bestDistance && sequence >= bestSequence)
-      if (best !== -1 && isLater) continue
-      best = node
-      bestDistance = distance
-      bestSequence = sequence
-    }
-    return best
-  }
+  return best
 }
 
 /** The work of all nodes: counts are sums, times are those of the slowest node. */
@@ -176,65 +150,72 @@ export interface OrderedPage extends ListPage {
  * The page may end before its limit: a cursor never passes a place where a node may not have known all points yet. No
  * later page would return them.
  */
-export function mergePages(
+export async function mergePages(
   pages: readonly OrderedPage[],
   { limit, cursor }: Pick<ListQuery, 'limit' | 'cursor'>,
-): ListPage {
-  // A page may end before its limit: what follows it is not known yet.
-  const bound = Math.min(...pages.map(({ nextCursor }) => endOf(nextCursor)))
-  const all = pages
-    .flatMap(({ points, orders }) => points.map((point, at) => ({ point, order: orders[at]! })))
-    .filter(({ order }) => order <= bound)
-    .sort((one, other) => one.order - other.order)
-  const shown = all.slice(0, limit)
-  const last = all.length > limit ? shown.at(-1)!.order : bound
-  if (last === Number.POSITIVE_INFINITY) {
-    return { points: shown.map(({ point }) => point), nextCursor: undefined }
-  }
+): Promise<ListPage> {
+  const lists = pages.map(({ orders, nextCursor }) => ({
+    orders,
+    // A page may end before its limit: what follows it is not known yet.
+    end: nextCursor === undefined ? Number.POSITIVE_INFINITY : orderOfCursor(nextCursor),
+  }))
+  const first = await inTurns(firstOf(lists, limit + 1))
+  const last = first.length > limit ? first[limit - 1]!.order : Math.min(...lists.map(({ end }) => end))
   const known = Math.min(...pages.map(({ knownBelow }) => knownBelow)) - 1
+  const isLast = last === Number.POSITIVE_INFINITY
   // Other nodes may have been asked for the page before, and have known more.
-  const end = Math.max(Math.min(last, known), cursor === undefined ? 0 : orderOfCursor(cursor))
+  const end = isLast
+    ? last
+    : Math.max(Math.min(last, known), cursor === undefined ? 0 : orderOfCursor(cursor))
   return {
-    points: shown.filter(({ order }) => order <= end).map(({ point }) => point),
-    nextCursor: cursorAfter(end),
+    points: first
+      .slice(0, limit)
+      .flatMap(({ node, at, order }) => (order > end ? [] : pages[node]!.points[at]!)),
+    nextCursor: isLast ? undefined : cursorAfter(end),
   }
 }
 
 /** The plan of one node. */
 export type NodePlan = PlannedChanges & { readonly matching: number }
 
-/**
- * Merges plans of nodes that have no points in common into one plan for the points that were inserted first. Works in
- * turns: a plan can have tens of thousands of points.
- */
+/** Merges plans of nodes that have no points in common into one plan for the points that were inserted first. */
 export async function mergePlans(plans: readonly NodePlan[], limit: number): Promise<NodePlan> {
-  const ends = plans.map(({ more, orders }) => (more ? orders.at(-1) : undefined))
-  const bound = Math.min(...ends.map((end) => end ?? Number.POSITIVE_INFINITY))
-  const at = plans.map(() => 0)
-  const [ids, orders]: [string[], number[]] = [[], []]
-  const turn = new Turn()
-  while (ids.length < limit) {
-    const heads = plans.map((plan, node) => plan.orders[at[node]!] ?? Number.POSITIVE_INFINITY)
-    const order = Math.min(...heads)
-    if (order === Number.POSITIVE_INFINITY || order > bound) break
-    const node = heads.indexOf(order)
-    ids.push(plans[node]!.ids[at[node]!]!)
-    orders.push(order)
-    at[node]! += 1
-    if (turn.isOver) await turn.next()
-  }
+  const lists = plans.map(({ more, orders }) => ({
+    orders,
+    end: more ? (orders.at(-1) ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY,
+  }))
+  const first = await inTurns(firstOf(lists, limit))
   const all = plans.reduce((sum, plan) => sum + plan.ids.length, 0)
   const matching = plans.reduce((sum, plan) => sum + plan.matching, 0)
   return {
-    ids,
-    orders,
-    more: plans.some(({ more }) => more) || ids.length < all || matching > limit,
+    ids: first.map(({ node, at }) => plans[node]!.ids[at]!),
+    orders: first.map(({ order }) => order),
+    more: plans.some(({ more }) => more) || first.length < all || matching > limit,
     matching: Math.min(limit, matching),
   }
 }
 
-function endOf(cursor: string | undefined): number {
-  return cursor === undefined ? Number.POSITIVE_INFINITY : orderOfCursor(cursor)
+/**
+ * Returns the points of several nodes that were inserted first, up to where the list of one ends before all of its
+ * points. In steps: there can be tens of thousands.
+ */
+function* firstOf(
+  lists: readonly { readonly orders: readonly number[]; readonly end: number }[],
+  limit: number,
+): Generator<void, { readonly node: number; readonly at: number; readonly order: number }[]> {
+  const end = Math.min(...lists.map((list) => list.end))
+  const next = lists.map(() => 0)
+  const first = []
+  while (first.length < limit) {
+    const heads = lists.map(({ orders }, node) => orders[next[node]!] ?? Number.POSITIVE_INFINITY)
+    const order = Math.min(...heads)
+    if (order === Number.POSITIVE_INFINITY || order > end) break
+    const node = heads.indexOf(order)
+    first.push({ node, at: next[node]!, order })
+    next[node]! += 1
+    yield
+  }
+  return first
 }
 
 /** The most frequent values of one node, by path. */
@@ -280,7 +261,7 @@ function* mergePath(
   const sums = new Map<string, Sum>()
   for (const [node, list] of lists.entries()) {
     for (const [at, { value, count }] of list.entries()) {
-      const key = keyOf(value)
+      const key = JSON.stringify(value)
       const sum = sums.get(key) ?? { value, count: 0, unknown: restOfAll }
       sum.count += count
       sum.unknown -= rests[node]!
@@ -337,10 +318,4 @@ function rankOf(value: Scalar): number {
   if (typeof value === 'number') return 1
   if (typeof value === 'boolean') return 2
   return value instanceof DateTime ? 3 : 4
-}
-
-function keyOf(value: Scalar): string {
-  if (value instanceof DateTime) return `3 ${value.us}`
-  if (value instanceof GeoPoint) return `4 ${value.lat} ${value.lon}`
-  return `${rankOf(value)} ${String(value)}`
 }

@@ -88,7 +88,7 @@ export class ScatteredReads {
     let { position } = this.#options
     for (let attempt = 1; ; attempt += 1) {
       const pages = await this.gather('list', query, call, { position })
-      const page = mergePages(pages, query)
+      const page = await mergePages(pages, query)
       const isUseful = page.points.length > 0 || page.nextCursor === undefined
       if (isUseful || attempt === listsMax) return page
       position = Math.max(position, ...pages.map(({ visible }) => visible))
