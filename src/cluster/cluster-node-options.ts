@@ -3,7 +3,7 @@ import type { PartitionSet } from '../base/partitions.ts'
 import type { Consistency } from '../base/request-headers.ts'
 import type { ClusterTimings } from './cluster-metrics.ts'
 import type { CommitLog, SharedDocuments } from './log/commit-log.ts'
-import type { OwnedPlacementOptions } from './reads/placement.ts'
+import type { PlacementOptions } from './reads/placement.ts'
 import type { Peers } from './requests.ts'
 
 export interface ReadPosition {
@@ -14,7 +14,7 @@ export interface ReadPosition {
 }
 
 /** Which partitions a node holds, and who holds the others. */
-export interface Sharding extends Pick<OwnedPlacementOptions, 'owners' | 'isLive'> {
+export interface Sharding extends Pick<PlacementOptions, 'owners' | 'isLive'> {
   /** The partitions that this node holds completely at its start. */
   readonly held: PartitionSet
   /** Sends requests to the other nodes. */

@@ -25,7 +25,7 @@ import { fromJson } from './membership/topology.ts'
 import { Outcomes, uncertain } from './outcomes.ts'
 import { statsHandler, statsOnNodes } from './reads/node-stats.ts'
 import { readHandlers } from './reads/peer-reads.ts'
-import { OwnedPlacement } from './reads/placement.ts'
+import { Placement } from './reads/placement.ts'
 import { foundParts, Scatter } from './reads/scatter.ts'
 import { ScatteredReads } from './reads/scattered-reads.ts'
 import type { PeerHandler, PeerHandlers } from './requests.ts'
@@ -69,7 +69,7 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #applier: Applier
   readonly #admission: Admission
-  readonly #placement: OwnedPlacement
+  readonly #placement: Placement
   readonly #scatter: Scatter
   readonly writes: Writes
   readonly #audits: Audits
@@ -168,7 +168,7 @@ export class ClusterNode {
       onAcknowledge: (seconds) => timings()?.acknowledge(seconds),
     })
     const publisher = this.#publisher
-    this.#placement = new OwnedPlacement({ self: name, owners, isLive, held: () => this.held })
+    this.#placement = new Placement({ self: name, owners, isLive, held: () => this.held })
     const placement = this.#placement
     this.#scatter = new Scatter({
       placement,

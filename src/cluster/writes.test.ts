@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import { OwnedPlacement } from './reads/placement.ts'
+import { Placement } from './reads/placement.ts'
 import { FullOwners } from './writes.ts'
 
 const full = new DatabaseError('disk_full', 'the disk is full')
@@ -12,7 +12,7 @@ describe('owners that are full', () => {
     partition === 7 ? ['b', 'c'] : ['c', 'd'],
   )
   const live = new Set(['b', 'c', 'd'])
-  const placement = new OwnedPlacement({
+  const placement = new Placement({
     self: 'a',
     owners: () => owners,
     held: () => noPartitions,

@@ -107,7 +107,7 @@ export class Writes {
   async write(request: LoggedRequest, to: WriteTarget): Promise<{ result: LoggedResult; position: number }> {
     const { placement } = this.#options
     const partitions = partitionsOf(request)
-    const owners = await foundParts(() => placement.cover(partitions, new Set()), to.signal)
+    const owners = await foundParts(() => placement.cover(partitions), to.signal)
     if (!freesSpace(request)) this.#full.check(partitions, placement)
     if (request.kind === 'each' && owners.length > 1) return await this.#eachOwner(request, owners, to)
     if (request.kind === 'insert' && needsLookup(request, owners.length))

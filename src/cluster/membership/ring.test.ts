@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { PartitionSet, partitionCount } from '../../base/partitions.ts'
-import { coverOf, ownerGroups } from '../reads/placement.ts'
+import { Placement } from '../reads/placement.ts'
 import { ownersIn, type Ring, type RingNode, ringOf } from './ring.ts'
 
 describe('a ring of nodes', () => {
@@ -19,13 +19,14 @@ describe('a ring of nodes', () => {
   it('is covered by every n-th of its nodes, with n replicas', () => {
     for (const { nodes, replicas } of shapes()) {
       const owners = ownersIn(ringOf(nodes, replicas))
-      const all = PartitionSet.all()
-      const { parts, missing } = coverOf({
-        groups: ownerGroups(owners),
-        wanted: all,
-        isLive: () => true,
+      const [all, nothing] = [PartitionSet.all(), new PartitionSet()]
+      const placement = new Placement({
         self: 'nobody',
+        owners: () => owners,
+        held: () => nothing,
+        isLive: () => true,
       })
+      const { parts, missing } = placement.cover(all)
       assert.equal(missing.size, 0)
       assert.equal(parts.length, Math.ceil(nodes.length / Math.min(replicas, nodes.length)))
     }

@@ -61,7 +61,7 @@ export async function statsOnNodes(
     onPosition(report.visible)
     return report
   }
-  const cover = placement.cover(PartitionSet.all(), new Set())
+  const cover = placement.cover(PartitionSet.all())
   const parts = new Map(cover.parts.map(({ node, partitions }) => [node, partitions]))
   let missing = cover.missing.size
   const asked = hasFigures ? placement.nodes : new Map([...parts.keys()].map((node) => [node, true]))

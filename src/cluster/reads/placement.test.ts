@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { seededRandom } from '../../../test/support/random.ts'
 import { PartitionSet, partitionCount } from '../../base/partitions.ts'
 import { ownersIn, ringOf } from '../membership/ring.ts'
-import { coverOf, OwnedPlacement, ownerGroups } from './placement.ts'
+import { type Owners, Placement } from './placement.ts'
 import { Scatter } from './scatter.ts'
 
 const all: PartitionSet = PartitionSet.all()
@@ -11,12 +11,7 @@ const all: PartitionSet = PartitionSet.all()
 describe('a cover', () => {
   it('is the node itself alone when it has everything', () => {
     const owners = Array.from({ length: partitionCount }, () => ['a', 'b', 'c'])
-    const { parts, missing } = coverOf({
-      groups: ownerGroups(owners),
-      wanted: all,
-      isLive: () => true,
-      self: 'b',
-    })
+    const { parts, missing } = placementOf(owners, 'b').cover(all)
     assert.deepEqual(parts, [{ node: 'b', partitions: all }])
     assert.equal(missing.size, 0)
   })
@@ -31,8 +26,9 @@ describe('a cover', () => {
         const wanted = random() < 0.5 ? all : PartitionSet.of([...all].filter(() => random() < 0.1))
         const self = names[Math.floor(random() * names.length)]!
         const isLive = (node: string): boolean => !dead.has(node)
-        const turn = Math.floor(random() * 100)
-        const { parts, missing } = coverOf({ groups: ownerGroups(owners), wanted, isLive, self, turn })
+        const placement = placementOf(owners, self, isLive)
+        for (let turn = Math.floor(random() * 100); turn > 0; turn -= 1) placement.cover(PartitionSet.of([0]))
+        const { parts, missing } = placement.cover(wanted)
         const seen = new PartitionSet()
         for (const { node, partitions } of parts) {
           assert.ok(node === self || !dead.has(node))
@@ -55,10 +51,11 @@ describe('a cover', () => {
   it('asks all nodes in turn', () => {
     const nodes = Array.from({ length: 6 }, (_, index) => ({ name: `n${index}`, zone: '' }))
     const owners = ownersIn(ringOf(nodes, 2))
+    const placement = placementOf(owners, 'other')
     const asked = new Set(
-      Array.from({ length: 12 }, (_, turn) =>
-        coverOf({ groups: ownerGroups(owners), wanted: all, isLive: () => true, self: 'other', turn }),
-      ).flatMap(({ parts }) => parts.map(({ node }) => node)),
+      Array.from({ length: 12 }, () => placement.cover(all)).flatMap(({ parts }) =>
+        parts.map(({ node }) => node),
+      ),
     )
     assert.equal(asked.size, 6)
   })
@@ -68,14 +65,7 @@ describe('a question to several nodes', () => {
   it('ends the slower of two attempts at once, and avoids a node only if another one was faster', async () => {
     const half = partitionCount / 2
     const owners = Array.from({ length: partitionCount }, (_, at) => (at < half ? ['a', 'b'] : ['c']))
-    const held = new PartitionSet()
-    const placement = new OwnedPlacement({
-      self: 'self',
-      owners: () => owners,
-      held: () => held,
-      isLive: () => true,
-    })
-    const scatter = new Scatter({ placement, self: 'self' })
+    const scatter = new Scatter({ placement: placementOf(owners, 'self'), self: 'self' })
     const asked: string[] = []
     const [answers, ended] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()]
     const first = scatter.gather({
@@ -104,6 +94,16 @@ describe('a question to several nodes', () => {
     assert.deepEqual([...next].sort(), ['a', 'b', 'c'])
   })
 })
+
+/** Where the points are, as a node sees it that holds what it owns. */
+function placementOf(
+  owners: Owners,
+  self: string,
+  isLive: (node: string) => boolean = () => true,
+): Placement {
+  const held = PartitionSet.of([...all].filter((partition) => owners[partition]!.includes(self)))
+  return new Placement({ self, owners: () => owners, held: () => held, isLive })
+}
 
 /** The owners in a ring, some with an extra owner, as while a partition moves. */
 function someOwners(random: () => number): readonly (readonly string[])[] {

@@ -15,25 +15,10 @@ export interface Cover {
   readonly missing: PartitionSet
 }
 
-/** Where the points are, for reads. */
-export interface Placement {
-  /**
-   * Returns the fewest live nodes that hold some partitions together. This node is one of them if it holds any.
-   *
-   * @param wanted the partitions
-   * @param avoid nodes that are not asked
-   */
-  cover(wanted: PartitionSet, avoid: ReadonlySet<string>): Cover
-  /** By name, whether each node that holds some partition can be asked. */
-  readonly nodes: ReadonlyMap<string, boolean>
-  /** The live nodes that hold a partition, this node first. */
-  owners(partition: number): readonly string[]
-}
-
 /** By partition, the nodes that own it. */
 export type Owners = readonly (readonly string[])[]
 
-export interface OwnedPlacementOptions {
+export interface PlacementOptions {
   readonly self: string
   /** The owners in the topology: a new object after each change. */
   readonly owners: () => Owners
@@ -43,51 +28,54 @@ export interface OwnedPlacementOptions {
   readonly isLive: (node: string) => boolean
 }
 
-/** Where the points are: at the owners in the topology, and at this node. */
-export class OwnedPlacement implements Placement {
-  readonly #options: OwnedPlacementOptions
+/** Where the points are, for reads: at the owners in the topology, and at this node. */
+export class Placement {
+  readonly #options: PlacementOptions
   /** Counts the covers, so that covers of the same size take turns. */
   #covers = 0
   #known: Known | undefined
 
-  constructor(options: OwnedPlacementOptions) {
+  constructor(options: PlacementOptions) {
     this.#options = options
   }
 
-  cover(wanted: PartitionSet, avoid: ReadonlySet<string>): Cover {
-    const { self, isLive } = this.#options
+  /**
+   * Returns the fewest live nodes that hold some partitions together. This node is one of them if it holds any, since
+   * that takes no hop.
+   *
+   * @param wanted the partitions
+   * @param avoid nodes that are not asked
+   */
+  cover(wanted: PartitionSet, avoid: ReadonlySet<string> = nobody): Cover {
+    const { self } = this.#options
     const { groups, nodes, covers } = this.#now
+    const live = nodes.filter((node) => !avoid.has(node) && this.#isLive(node))
     this.#covers += 1
-    const live = nodes.filter((node) => !avoid.has(node) && (node === self || isLive(node)))
-    const turn = this.#covers % Math.max(1, live.length)
-    const find = (): Cover =>
-      coverOf({
-        groups,
-        wanted,
-        turn,
-        self: live.includes(self) ? self : undefined,
-        isLive: (node) => node !== self && live.includes(node),
-      })
-    if (!wanted.isAll) return find()
+    const start = this.#covers % Math.max(1, live.length)
+    const ranked = [...live.slice(start), ...live.slice(0, start)]
+    if (!wanted.isAll) return coverOf(groups, wanted, ranked, self)
     // Nearly every read needs all partitions, and takes longer to find its cover than to send a question.
-    const key = JSON.stringify([turn, live])
-    const known = covers.get(key)
-    if (known !== undefined) return known
-    const cover = find()
+    const key = JSON.stringify(ranked)
+    const cover = covers.get(key) ?? coverOf(groups, wanted, ranked, self)
     if (covers.size >= coversMax) covers.clear()
     covers.set(key, cover)
     return cover
   }
 
+  /** By name, whether each node that holds some partition can be asked. */
   get nodes(): ReadonlyMap<string, boolean> {
-    const { self, isLive } = this.#options
-    return new Map(this.#now.nodes.toSorted().map((node) => [node, node === self || isLive(node)]))
+    return new Map(this.#now.nodes.map((node) => [node, this.#isLive(node)]))
   }
 
+  /** The live nodes that hold a partition, this node first. */
   owners(partition: number): readonly string[] {
-    const { self, isLive } = this.#options
-    const there = this.#now.owners[partition]!.filter((node) => node === self || isLive(node))
+    const { self } = this.#options
+    const there = this.#now.owners[partition]!.filter((node) => this.#isLive(node))
     return there.toSorted((one, other) => Number(other === self) - Number(one === self))
+  }
+
+  #isLive(node: string): boolean {
+    return node === this.#options.self || this.#options.isLive(node)
   }
 
   get #now(): Known {
@@ -98,20 +86,24 @@ export class OwnedPlacement implements Placement {
       const others = nodes.filter((node) => node !== self)
       return held.has(partition) ? [...others, self] : others
     })
-    const nodes = [...new Set(owners.flat())]
-    const groups = ownerGroups(owners)
-    this.#known = { said, held, owners, nodes, groups, covers: new Map() }
+    const groups = new Map<string, OwnerGroup>()
+    for (const [partition, nodes] of owners.entries())
+      addTo(groups, nodes.toSorted(), PartitionSet.of([partition]))
+    const nodes = [...new Set(owners.flat())].sort()
+    this.#known = { said, held, owners, nodes, groups: [...groups.values()], covers: new Map() }
     return this.#known
   }
 }
 
+/** What follows from owners and held partitions: they change rarely, and each read asks for a cover. */
 interface Known {
   readonly said: Owners
   readonly held: PartitionSet
   readonly owners: Owners
   readonly nodes: readonly string[]
+  /** All partitions. */
   readonly groups: readonly OwnerGroup[]
-  /** Of all partitions, by the nodes that can be asked and whose turn it is. */
+  /** Of all partitions, by the nodes that can be asked, the one whose turn it is first. */
   readonly covers: Map<string, Cover>
 }
 
@@ -122,77 +114,48 @@ interface OwnerGroup {
   readonly partitions: PartitionSet
 }
 
-interface CoverQuestion {
-  /** All partitions, by their owners; see `ownerGroups`. */
-  readonly groups: readonly OwnerGroup[]
-  /** The partitions to cover. */
-  readonly wanted: PartitionSet
-  /** Whether a node can be asked. */
-  readonly isLive: (node: string) => boolean
-  /**
-   * The node that asks. It is part of the cover if it has any of the partitions, since that takes no hop. Absent: not
-   * itself.
-   */
-  readonly self?: string | undefined
-  /** Chooses among covers of the same size, to spread the load over the nodes. */
-  readonly turn?: number | undefined
+function addTo(groups: Map<string, OwnerGroup>, owners: readonly string[], partitions: PartitionSet): void {
+  const key = JSON.stringify(owners)
+  const group = groups.get(key) ?? { owners, partitions: new PartitionSet() }
+  group.partitions.addAll(partitions)
+  groups.set(key, group)
 }
 
 /**
- * Groups the partitions by their owners. No other step of a cover looks at single partitions: owners change rarely,
- * and each read asks for a cover.
+ * Returns the fewest of some nodes that have the wanted partitions together. That is a set cover: partitions with the
+ * same live owners are one element of it. Unless partitions are moving, there are no more elements than nodes, so a
+ * search with bounds finds the smallest cover in well under a millisecond. After `stepsMax` steps it keeps the best
+ * cover found so far.
  *
- * @param owners by partition, the nodes that have it
+ * @param ranked the nodes that can be asked; of equally good ones, earlier ones are chosen first
+ * @param self a part of the cover if it has any of the partitions
  */
-export function ownerGroups(owners: readonly (readonly string[])[]): readonly OwnerGroup[] {
-  const groups = new Map<string, OwnerGroup>()
-  for (const [partition, nodes] of owners.entries()) {
-    addTo(groups, nodes.toSorted(), PartitionSet.of([partition]))
-  }
-  return [...groups.values()]
-}
-
-/**
- * Returns the fewest nodes that have the wanted partitions together. That is a set cover: partitions with the same
- * live owners are one element of it. Unless partitions are moving, there are no more elements than nodes, so a search
- * with bounds finds the smallest cover in well under a millisecond. After `stepsMax` steps it keeps the best cover
- * found so far.
- */
-export function coverOf(question: CoverQuestion): Cover {
-  const { self, turn = 0 } = question
-  const { groups, missing } = liveGroups(question)
-  const nodes = [...new Set(groups.flatMap(({ owners }) => owners))].sort()
-  const start = nodes.length === 0 ? 0 : turn % nodes.length
-  // Of equally good nodes, earlier ones are chosen first.
-  const ranked = [...nodes.slice(start), ...nodes.slice(0, start)]
-  const chosen = self !== undefined && nodes.includes(self) ? [self] : []
-  const left = groups.filter(({ owners }) => !owners.some((owner) => chosen.includes(owner)))
-  const nodesOf = [...chosen, ...fewest(left, ranked)]
-  return { parts: partsOf(groups, nodesOf), missing }
-}
-
-/** The wanted partitions grouped by their live owners, and those without a live owner. */
-function liveGroups({ groups, wanted, isLive, self }: CoverQuestion): {
-  readonly groups: readonly OwnerGroup[]
-  readonly missing: PartitionSet
-} {
+function coverOf(
+  groups: readonly OwnerGroup[],
+  wanted: PartitionSet,
+  ranked: readonly string[],
+  self: string,
+): Cover {
   const live = new Map<string, OwnerGroup>()
   const missing = new PartitionSet()
   for (const { owners, partitions } of groups) {
     const there = partitions.common(wanted)
     if (there.size === 0) continue
-    const left = owners.filter((node) => node === self || isLive(node))
+    const left = owners.filter((node) => ranked.includes(node))
     if (left.length === 0) missing.addAll(there)
     else addTo(live, left, there)
   }
-  return { groups: [...live.values()], missing }
-}
-
-function addTo(groups: Map<string, OwnerGroup>, owners: readonly string[], partitions: PartitionSet): void {
-  const key = JSON.stringify(owners)
-  const group = groups.get(key)
-  if (group === undefined) groups.set(key, { owners, partitions })
-  else group.partitions.addAll(partitions)
+  const elements = [...live.values()]
+  const others = elements.filter(({ owners }) => !owners.includes(self))
+  const chosen = [self, ...fewest(others, ranked)]
+  const parts = new Map<string, PartitionSet>()
+  for (const { owners, partitions } of elements) {
+    const node = chosen.find((each) => owners.includes(each))!
+    const part = parts.get(node) ?? new PartitionSet()
+    part.addAll(partitions)
+    parts.set(node, part)
+  }
+  return { parts: Array.from(parts, ([node, partitions]) => ({ node, partitions })), missing }
 }
 
 /** The fewest nodes such that each group has an owner among them. */
@@ -221,7 +184,7 @@ function fewest(groups: readonly OwnerGroup[], ranked: readonly string[]): reado
     }
   }
   search(groups, [])
-  return groups.length === 0 ? [] : best
+  return best
 }
 
 /** By node, how many groups it owns. */
@@ -233,18 +196,9 @@ function reachOf(groups: readonly OwnerGroup[]): ReadonlyMap<string, number> {
   return reach
 }
 
-/** Assigns each group to the first of these nodes that owns it. */
-function partsOf(groups: readonly OwnerGroup[], nodes: readonly string[]): readonly CoverPart[] {
-  const parts = new Map(nodes.map((node) => [node, new PartitionSet()]))
-  for (const { owners, partitions } of groups) {
-    const node = nodes.find((each) => owners.includes(each))!
-    parts.get(node)!.addAll(partitions)
-  }
-  return [...parts].map(([node, partitions]) => ({ node, partitions }))
-}
-
 const stepsMax = 20_000
 const coversMax = 256
+const nobody: ReadonlySet<string> = new Set()
 
 /**
  * Checks that a node holds all partitions that it is asked about. Otherwise its answer would be incomplete.

@@ -47,45 +47,48 @@ export class Scatter {
    *   refuses the question
    */
   async gather<Answer>(question: Question<Answer>): Promise<readonly Answer[]> {
-    const stop = new AbortController()
-    const { signal, partitions } = question
-    if (signal?.aborted) throw cancellation(signal)
-    const onAbort = (): void => stop.abort(signal!.reason)
-    signal?.addEventListener('abort', onAbort)
+    const { partitions, signal: caller } = question
+    if (caller?.aborted) throw cancellation(caller)
+    // Its end cancels the questions that are still open.
+    const { signal, end } = attemptOf(caller)
     try {
-      const asking = { ...question, signal: stop.signal }
       this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
       const { placement } = this.#options
       const cover = placement.cover(partitions, this.#avoided())
       const parts =
-        cover.missing.size === 0
-          ? cover.parts
-          : await foundParts(() => placement.cover(partitions, none), stop.signal)
-      return await this.#all(parts, asking, [])
+        cover.missing.size === 0 ? cover.parts : await foundParts(() => placement.cover(partitions), signal)
+      return await this.#all(parts, { ...question, signal, failed: [] })
     } finally {
-      signal?.removeEventListener('abort', onAbort)
-      // Cancels the questions that are still open.
-      stop.abort(over)
+      end()
     }
   }
 
-  async #all<Answer>(
-    parts: readonly CoverPart[],
-    question: Asking<Answer>,
-    failed: readonly string[],
-  ): Promise<readonly Answer[]> {
-    return (await Promise.all(parts.map((part) => this.#one(part, question, failed)))).flat()
+  async #all<Answer>(parts: readonly CoverPart[], question: Asking<Answer>): Promise<readonly Answer[]> {
+    return (await Promise.all(parts.map((part) => this.#one(part, question)))).flat()
   }
 
-  async #one<Answer>(
-    part: CoverPart,
-    question: Asking<Answer>,
-    failed: readonly string[],
-  ): Promise<readonly Answer[]> {
-    const { signal } = question
-    if (part.node === this.#options.self) return await this.#here(part, question, failed)
+  async #one<Answer>(part: CoverPart, question: Asking<Answer>): Promise<readonly Answer[]> {
+    const { ask, signal } = question
+    const isHere = part.node === this.#options.self
+    try {
+      return isHere ? [await ask(part, signal)] : await this.#fastest(part, question)
+    } catch (thrown) {
+      const errors = thrown instanceof AggregateError ? thrown.errors : [thrown]
+      const error = errors.find((each) => !isRetryable(each)) ?? errors[0]
+      // Other nodes can only answer for this one when a partition has moved to them meanwhile.
+      const canRetry = isHere ? isNotReady(error) : isRetryable(error)
+      if (signal.aborted || !canRetry) throw error
+      if (!isHere) this.#avoid(part.node)
+      // An owner may be back without this node knowing it yet.
+      const parts = await foundParts(() => this.#others(part, question), signal, error)
+      return await this.#all(parts, without(part, question))
+    }
+  }
+
+  /** Asks another node, and when it is slow, those in its place. */
+  async #fastest<Answer>(part: CoverPart, question: Asking<Answer>): Promise<readonly Answer[]> {
     // Each ends alone: the answer of the slower one would take room, and nobody reads it.
-    const [own, others] = [attemptOf(signal), attemptOf(signal)]
+    const [own, others] = [attemptOf(question.signal), attemptOf(question.signal)]
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<undefined>((resolve) => {
       timer = setTimeout(() => resolve(undefined), hedgeMs)
@@ -94,19 +97,13 @@ export class Scatter {
       const first = question.ask(part, own.signal).then((answer) => [answer])
       const answer = await Promise.race([first, late])
       if (answer !== undefined) return answer
-      const second = this.#hedge(part, { ...question, signal: others.signal }, failed)
+      const second = this.#hedge(part, { ...question, signal: others.signal })
       const [answers, isSecond] = await Promise.any([
         first.then((each) => [each, false] as const),
         second.then((each) => [each, true] as const),
       ])
       if (isSecond) this.#avoid(part.node)
       return answers
-    } catch (thrown) {
-      const errors = thrown instanceof AggregateError ? thrown.errors : [thrown]
-      const error = errors.find((each) => !isRetryable(each)) ?? errors[0]
-      if (signal.aborted || !isRetryable(error)) throw error
-      this.#avoid(part.node)
-      return await this.#elsewhere(part, question, failed, error)
     } finally {
       clearTimeout(timer)
       own.end()
@@ -114,48 +111,17 @@ export class Scatter {
     }
   }
 
-  async #here<Answer>(
-    part: CoverPart,
-    question: Asking<Answer>,
-    failed: readonly string[],
-  ): Promise<readonly Answer[]> {
-    try {
-      return [await question.ask(part, question.signal)]
-    } catch (error) {
-      // A partition has moved to another node meanwhile.
-      const isGone = error instanceof DatabaseError && error.reason === 'not_ready'
-      if (!isGone || question.signal.aborted) throw error
-      return await this.#elsewhere(part, question, failed, error)
-    }
-  }
-
-  /** Asks other nodes, too, when a node is slow. */
-  async #hedge<Answer>(
-    part: CoverPart,
-    question: Asking<Answer>,
-    failed: readonly string[],
-  ): Promise<readonly Answer[]> {
-    const others = this.#others(part, failed)
+  async #hedge<Answer>(part: CoverPart, question: Asking<Answer>): Promise<readonly Answer[]> {
+    const { parts, missing } = this.#others(part, question)
     // The first question reports its own outcome.
-    if (this.#hedges < 1 || others.missing.size > 0) throw notAsked
+    if (this.#hedges < 1 || missing.size > 0) throw notAsked
     this.#hedges -= 1
     this.#options.onHedge?.()
-    return await this.#all(others.parts, question, [...failed, part.node])
-  }
-
-  async #elsewhere<Answer>(
-    part: CoverPart,
-    question: Asking<Answer>,
-    failed: readonly string[],
-    cause: unknown,
-  ): Promise<readonly Answer[]> {
-    // An owner may be back without this node knowing it yet.
-    const parts = await foundParts(() => this.#others(part, failed), question.signal, cause)
-    return await this.#all(parts, question, [...failed, part.node])
+    return await this.#all(parts, without(part, question))
   }
 
   /** Nodes that have the partitions of another one. */
-  #others({ node, partitions }: CoverPart, failed: readonly string[]): Cover {
+  #others({ node, partitions }: CoverPart, { failed }: Asking<unknown>): Cover {
     return this.#options.placement.cover(partitions, new Set([...failed, node]))
   }
 
@@ -172,21 +138,25 @@ export class Scatter {
 
 interface Asking<Answer> extends Question<Answer> {
   readonly signal: AbortSignal
+  /** The nodes in whose place others are asked. */
+  readonly failed: readonly string[]
 }
 
-/** One of several attempts: it also ends with the question. */
-interface Attempt {
+function without<Answer>({ node }: CoverPart, question: Asking<Answer>): Asking<Answer> {
+  return { ...question, failed: [...question.failed, node] }
+}
+
+/** One of several attempts: it also ends with what it is a part of. */
+function attemptOf(whole: AbortSignal | undefined): {
   readonly signal: AbortSignal
-  end(): void
-}
-
-function attemptOf(question: AbortSignal): Attempt {
+  readonly end: () => void
+} {
   const stop = new AbortController()
-  const onAbort = (): void => stop.abort(question.reason)
-  if (question.aborted) onAbort()
-  question.addEventListener('abort', onAbort)
+  const onAbort = (): void => stop.abort(whole!.reason)
+  if (whole?.aborted) onAbort()
+  whole?.addEventListener('abort', onAbort)
   const end = (): void => {
-    question.removeEventListener('abort', onAbort)
+    whole?.removeEventListener('abort', onAbort)
     stop.abort(over)
   }
   return { signal: stop.signal, end }
@@ -214,8 +184,6 @@ export async function foundParts(
   return now.parts
 }
 
-const none: ReadonlySet<string> = new Set()
-
 /** Reasons for a failure of one node that may not apply to another. */
 const retryableReasons: ReadonlySet<Reason> = new Set([
   ...(['not_ready', 'shutting_down', 'overloaded', 'deadline_exceeded'] as const),
@@ -230,6 +198,10 @@ const notAsked = new DatabaseError('not_ready', 'no other node was asked')
 export function isRetryable(error: unknown): boolean {
   if (error instanceof BudgetExceeded) return false
   return error instanceof DatabaseError && retryableReasons.has(error.reason)
+}
+
+function isNotReady(error: unknown): boolean {
+  return error instanceof DatabaseError && error.reason === 'not_ready'
 }
 
 function withoutOwner(partitions: PartitionSet, cause?: unknown): PartitionsUnavailable {
