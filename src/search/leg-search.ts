@@ -284,6 +284,12 @@ export class LegSearch {
   }
 }
 
+/** Adds a step that began at a time to a profile. */
+export function withStep(profile: Profile, step: string, points: number, startMs: number): Profile {
+  const us = Math.max(0, microsecondsSince(startMs))
+  return { ...profile, steps: [...(profile.steps ?? []), { step, points, us }] }
+}
+
 export function microsecondsSince(startMs: number): number {
   return Math.round((performance.now() - startMs) * 1000)
 }

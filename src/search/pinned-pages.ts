@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import { filterKey } from '../base/filter-text.ts'
-import { idBytes } from '../base/ids.ts'
-import type { SearchQuery } from '../base/point.ts'
+import { idBytes, idFromBytes } from '../base/ids.ts'
+import { pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import { isHybrid, type Scored } from './word-legs.ts'
 
@@ -23,24 +23,18 @@ export interface Pinned {
   readonly offset: number
 }
 
-/**
- * @param languages see `PinnedHits`
- * @param copyId copies the 16-byte id of a candidate to `target` at `at`
- */
-export function pinnedHits<Candidate extends Scored>(
-  candidates: readonly Candidate[],
-  languages: readonly number[] | undefined,
-  copyId: (candidate: Candidate, target: Uint8Array, at: number) => void,
-): PinnedHits {
-  const bytes = Buffer.alloc(candidates.length * idBytes)
-  for (const [index, candidate] of candidates.entries()) copyId(candidate, bytes, index * idBytes)
-  return {
-    ids: bytes,
-    scores: Float64Array.from(candidates, ({ score }) => score),
-    words: Float64Array.from(candidates, ({ words }) => words),
-    distances: Float64Array.from(candidates, ({ distance }) => distance),
-    languages,
-  }
+/** One of the hits. */
+export function hitAt(
+  { ids, distances, words, scores }: PinnedHits,
+  at: number,
+): Omit<Scored, 'sequence'> & { readonly id: string } {
+  const id = idFromBytes(ids, at * idBytes)
+  return { id, distance: distances[at]!, words: words[at]!, score: scores[at]! }
+}
+
+/** The cursor of the page that begins with a hit; undefined if there is none. */
+export function cursorAt({ token, hits }: Pinned, at: number): string | undefined {
+  return at < hits.scores.length ? `${token}.${at}` : undefined
 }
 
 /** Whose pages they are. */
@@ -75,11 +69,32 @@ export class PinnedPages {
     { readonly hits: PinnedHits; readonly owner: PageOwner; readonly untilMs: number }
   >()
 
-  add(hits: PinnedHits, owner: PageOwner): string {
+  /**
+   * Keeps the best candidates of a search.
+   *
+   * @param languages see `PinnedHits`
+   * @param copyId copies the 16-byte id of a candidate to `target` at `at`
+   */
+  pin<Candidate extends Scored>(
+    candidates: readonly Candidate[],
+    languages: readonly number[] | undefined,
+    copyId: (candidate: Candidate, target: Uint8Array, at: number) => void,
+    owner: PageOwner,
+  ): Pinned {
+    const best = candidates.slice(0, pinnedHitsMax)
+    const ids = Buffer.alloc(best.length * idBytes)
+    for (const [index, candidate] of best.entries()) copyId(candidate, ids, index * idBytes)
+    const hits = {
+      ids,
+      scores: Float64Array.from(best, ({ score }) => score),
+      words: Float64Array.from(best, ({ words }) => words),
+      distances: Float64Array.from(best, ({ distance }) => distance),
+      languages,
+    }
     const token = randomBytes(12).toString('base64url')
     this.#pinned.set(token, { hits, owner, untilMs: performance.now() + pageLifeMs })
     if (this.#pinned.size > searchesMax) this.#pinned.delete(this.#pinned.keys().next().value!)
-    return token
+    return { token, hits, offset: 0 }
   }
 
   /** @throws DatabaseError `invalid_argument`, or `cursor_expired` */

@@ -3,20 +3,20 @@ import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-text.ts'
 import type { SearchResults } from '../base/id-lists.ts'
-import { idBytes, idFromBytes } from '../base/ids.ts'
-import {
-  type HitDetails,
-  type Profile,
-  pinnedHitsMax,
-  type SearchQuery,
-  type WordCounts,
-  type WordStatistics,
-} from '../base/point.ts'
+import { idBytes } from '../base/ids.ts'
+import type { HitDetails, Include, Profile, SearchQuery, WordCounts, WordStatistics } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
-import { type Candidate, LegSearch, type LegSearchOptions, microsecondsSince } from './leg-search.ts'
+import { type Candidate, LegSearch, type LegSearchOptions, withStep } from './leg-search.ts'
 import { TouchedSlots } from './one-moment.ts'
-import { type PageOwner, type Pinned, type PinnedPages, pageOwnerOf, pinnedHits } from './pinned-pages.ts'
+import {
+  cursorAt,
+  hitAt,
+  type PageOwner,
+  type Pinned,
+  type PinnedPages,
+  pageOwnerOf,
+} from './pinned-pages.ts'
 import type { Run, SearchedPoints, SearchedWords } from './query-planner.ts'
 import { SearchAnswers } from './search-answers.ts'
 import { fused, type Legs, legSizeOf, type Scored } from './word-legs.ts'
@@ -104,8 +104,7 @@ export class WordSearch {
           : await this.#page(asked, scored.pinned, room)
       if (results === undefined) continue
       if (profile === undefined) return results
-      const page = { step: 'page', points: results.ids.total, us: microsecondsSince(startMs) }
-      return { ...results, profiles: [{ ...profile, steps: [...profile.steps!, page] }] }
+      return { ...results, profiles: [withStep(profile, 'page', results.ids.total, startMs)] }
     }
   }
 
@@ -176,23 +175,16 @@ export class WordSearch {
     const rank = (legs: Legs<Candidate>, work?: Profile): Ranked => {
       const startMs = performance.now()
       const candidates = fused(query, legs)
-      const fusion = { step: 'fusion', points: candidates.length, us: microsecondsSince(startMs) }
-      const profile = work && { ...work, steps: [...work.steps!, fusion] }
+      const profile = work && withStep(work, 'fusion', candidates.length, startMs)
       const { position } = journal
       if (shared !== undefined) this.#shared.set(shared, { legs, position })
       if (query.cursor === undefined) return { candidates, position, profile }
       const { ids } = this.#points
-      const { statistics } = query.words!
-      const best = candidates.slice(0, pinnedHitsMax)
-      const hits = pinnedHits(best, statistics?.languages, ({ slot }, target, at) =>
-        ids.copyId(slot, target, at),
-      )
-      return {
-        candidates,
-        position,
-        profile,
-        pinned: { token: this.#options.pages.add(hits, owner), hits, offset: 0 },
-      }
+      const copyId = ({ slot }: Candidate, target: Uint8Array, at: number): void =>
+        ids.copyId(slot, target, at)
+      const { languages } = query.words!.statistics ?? {}
+      const pinned = this.#options.pages.pin(candidates, languages, copyId, owner)
+      return { candidates, position, profile, pinned }
     }
     if (shared !== undefined) {
       this.#points.hideExpired()
@@ -230,14 +222,13 @@ export class WordSearch {
       },
       [candidates.length],
     )
-    const read = include?.highlight === true ? { ...include, payload: true, attributes: undefined } : include
     const limit = Math.max(1, candidates.length)
     // Full, and without a filter: a change of any other point does not concern the hits.
     const plain = {
       ...query,
       filter: undefined,
       maxDistance: undefined,
-      include: read,
+      include: include && withHighlighted(include),
       limit,
       profile: false,
       vector: noVector,
@@ -260,39 +251,25 @@ export class WordSearch {
       include.highlight === true ? this.#points.words!.highlighter(words!.text, languages) : undefined
     const shown: HitDetails[] = []
     for (const [rank, each] of details.entries()) {
-      const { payload } = each
       const { score, words } = candidates[rank]!
       // What is shown has been read: it does not matter whether points change meanwhile.
-      const highlight = payload && find && (await inTurns(find(payload)))
-      shown.push({
-        ...each,
-        payload: include.payload || include.attributes !== undefined ? payload : undefined,
-        ...(include.scores === true && { score, words }),
-        ...(find && { highlight: highlight ?? [] }),
-      })
+      const details = await highlighted(each, include, find)
+      shown.push({ ...details, ...(include.scores === true && { score, words }) })
     }
     return { ...results, details: [shown] }
   }
 
   /** Answers with the next hits that are still stored. */
-  async #page(
-    query: SearchQuery,
-    { token, hits, offset }: Pinned,
-    room: AnswerRoom | undefined,
-  ): Promise<SearchResults> {
+  async #page(query: SearchQuery, pinned: Pinned, room: AnswerRoom | undefined): Promise<SearchResults> {
+    const { hits, offset } = pinned
     for (let attempt = 1; ; attempt += 1) {
       const candidates: (Candidate & Scored)[] = []
       let at = offset
       for (; at < hits.scores.length && candidates.length < query.limit; at += 1) {
-        const slot = this.#points.ids.find(idFromBytes(hits.ids, at * idBytes))
+        const { id, ...figures } = hitAt(hits, at)
+        const slot = this.#points.ids.find(id)
         if (slot === -1 || !this.#points.canMatch(slot, query.keyFilter)) continue
-        candidates.push({
-          slot,
-          sequence: this.#points.versionOf(slot),
-          distance: hits.distances[at]!,
-          words: hits.words[at]!,
-          score: hits.scores[at]!,
-        })
+        candidates.push({ slot, sequence: this.#points.versionOf(slot), ...figures })
       }
       const { position } = this.#points.attributes.journal
       const isLast = attempt >= attemptsMax
@@ -301,9 +278,32 @@ export class WordSearch {
       if (results === undefined) {
         throw new DatabaseError('overloaded', 'points change too fast for this page: try again')
       }
-      const nextCursors = [at < hits.scores.length ? `${token}.${at}` : undefined]
-      return { ...results, nextCursors }
+      return { ...results, nextCursors: [cursorAt(pinned, at)] }
     }
+  }
+}
+
+/** What is read of points: all of the payload where some of it is highlighted. */
+export function withHighlighted(include: Include): Include {
+  return include.highlight === true ? { ...include, payload: true, attributes: undefined } : include
+}
+
+/**
+ * What an answer shows of a point.
+ *
+ * @param details what `withHighlighted` asks for
+ * @param find absent: nothing is highlighted
+ */
+export async function highlighted(
+  { payload, ...others }: HitDetails,
+  include: Include,
+  find: ReturnType<SearchedWords['highlighter']> | undefined,
+): Promise<HitDetails> {
+  const highlight = payload && find && (await inTurns(find(payload)))
+  return {
+    ...others,
+    payload: include.payload || include.attributes !== undefined ? payload : undefined,
+    ...(find && { highlight: highlight ?? [] }),
   }
 }
 

@@ -2,22 +2,21 @@ import type { Filter } from '../../base/filter.ts'
 import { onlyIds } from '../../base/filter-builder.ts'
 import { IdLists, type SearchResults } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes, idToBytes } from '../../base/ids.ts'
-import {
-  type HitDetails,
-  type Include,
-  type Profile,
-  pinnedHitsMax,
-  type SearchQuery,
-  type VectorQuery,
-  type WordCounts,
-  type WordQuery,
-  type WordStatistics,
+import { both } from '../../base/key-filter.ts'
+import type {
+  HitDetails,
+  Include,
+  Profile,
+  SearchQuery,
+  VectorQuery,
+  WordCounts,
+  WordQuery,
+  WordStatistics,
 } from '../../base/point.ts'
-import { inTurns } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { ListPage, ListQuery, ReadCall } from '../../points/database.ts'
-import { microsecondsSince } from '../../search/leg-search.ts'
-import { type PageOwner, type Pinned, pageOwnerOf, pinnedHits } from '../../search/pinned-pages.ts'
+import { withStep } from '../../search/leg-search.ts'
+import { cursorAt, hitAt, type Pinned, pageOwnerOf } from '../../search/pinned-pages.ts'
 import {
   fused,
   inUnits,
@@ -27,7 +26,7 @@ import {
   legSizeOf,
   type Scored,
 } from '../../search/word-legs.ts'
-import { type NodeLegs, statisticsOf } from '../../search/word-search.ts'
+import { highlighted, type NodeLegs, statisticsOf, withHighlighted } from '../../search/word-search.ts'
 import { mergedProfile } from './merged-answers.ts'
 import type { ReadAnswers, ReadKind, ReadQueries } from './node-reads.ts'
 
@@ -78,45 +77,23 @@ export class ScatteredWords {
 
   async #search(query: SearchQuery, call: ReadCall): Promise<SearchResults> {
     const { pages } = this.#local
-    const { cursor } = query
+    const { cursor, filter } = query
     const owner = await pageOwnerOf(query)
     if (cursor !== undefined && cursor !== '') return await this.#page(query, pages.find(cursor, owner), call)
     // Words that are declared anew meanwhile have other statistics: then the nodes refuse.
-    const declared = this.#declared
+    const declared = JSON.stringify(this.#local.livePoints.words.index().settings)
     const statistics = await this.#statistics(query.words!, declared, call)
     const { candidates, profile } = await this.#ranked(query, statistics, declared, call)
+    const { languages } = statistics
     const startMs = performance.now()
-    const results = await this.#answer(query, owner, candidates, statistics, call)
+    const copyId = ({ id }: Candidate, target: Uint8Array, at: number): void => target.set(idToBytes(id), at)
+    const results =
+      cursor === undefined
+        ? (await this.#answer(query, filter, candidates, languages, call)).results
+        : await this.#page(query, pages.pin(candidates, languages, copyId, owner), call)
     return profile === undefined
       ? results
       : { ...results, profiles: [withStep(profile, 'page', results.ids.total, startMs)] }
-  }
-
-  async #answer(
-    query: SearchQuery,
-    owner: PageOwner,
-    candidates: readonly (Candidate & Scored)[],
-    statistics: WordStatistics,
-    call: ReadCall,
-  ): Promise<SearchResults> {
-    const { pages } = this.#local
-    const { cursor, filter, limit } = query
-    if (cursor !== undefined) {
-      const best = candidates.slice(0, pinnedHitsMax)
-      const hits = pinnedHits(best, statistics.languages, ({ id }, target, at) =>
-        target.set(idToBytes(id), at),
-      )
-      return await this.#page(query, { token: pages.add(hits, owner), hits, offset: 0 }, call)
-    }
-    const isRead = query.include !== undefined && readsPoints(query.include)
-    const { shown, details } = isRead
-      ? await this.#read(query, filter, candidates, statistics.languages, call)
-      : { shown: candidates.slice(0, limit), details: new Map<string, HitDetails>() }
-    return answerOf(query, shown, details)
-  }
-
-  get #declared(): string {
-    return JSON.stringify(this.#local.livePoints.words.index().settings)
   }
 
   /** Returns the statistics of all points, or of those that a query wants counted, unless these have no words. */
@@ -128,8 +105,7 @@ export class ScatteredWords {
     const { words } = this.#local.livePoints
     const statisticsAmong = (filter: Filter | undefined): Promise<WordStatistics> =>
       statisticsOf(words, text, async (terms) => {
-        const counted = await this.#reads.gather('words', { terms, filter, declared }, call)
-        return sumOf(counted, terms.length)
+        return sumOf(await this.#reads.gather('words', { terms, filter, declared }, call))
       })
     const some = population && (await statisticsAmong(population))
     if (some !== undefined && some.documents > 0) return some
@@ -179,88 +155,55 @@ export class ScatteredWords {
   }
 
   /** Answers with the next hits that are still stored. */
-  async #page(query: SearchQuery, { token, hits, offset }: Pinned, call: ReadCall): Promise<SearchResults> {
-    const candidates: (Candidate & Scored)[] = []
-    for (let at = offset; at < hits.scores.length; at += 1) {
-      candidates.push({
-        id: idFromBytes(hits.ids, at * idBytes),
-        sequence: 0,
-        distance: hits.distances[at]!,
-        words: hits.words[at]!,
-        score: hits.scores[at]!,
-      })
-    }
+  async #page(query: SearchQuery, pinned: Pinned, call: ReadCall): Promise<SearchResults> {
+    const { hits, offset } = pinned
+    const candidates = Array.from({ length: hits.scores.length - offset }, (_, index) => ({
+      sequence: 0,
+      ...hitAt(hits, offset + index),
+    }))
     const { keyFilter } = query
-    const { shown, details, looked } = await this.#read(query, keyFilter, candidates, hits.languages, call)
-    const at = offset + looked
-    const nextCursors = [at < hits.scores.length ? `${token}.${at}` : undefined]
-    return { ...answerOf(query, shown, details), nextCursors }
+    const { results, looked } = await this.#answer(query, keyFilter, candidates, hits.languages, call)
+    return { ...results, nextCursors: [cursorAt(pinned, offset + looked)] }
   }
 
   /**
-   * Reads the details of the first candidates that are still stored.
+   * Answers with the first candidates. If the answer has anything of the points, or is a page, they have to be stored
+   * still.
    *
-   * @param filter that points still have to match
+   * @param filter that they then have to match
    * @param languages the number of points by language
    */
-  async #read(
-    { include, limit, words }: SearchQuery,
+  async #answer(
+    query: SearchQuery,
     filter: Filter | undefined,
     candidates: readonly (Candidate & Scored)[],
     languages: readonly number[] | undefined,
     call: ReadCall,
-  ): Promise<Read> {
-    const isHighlighted = include?.highlight === true
-    const find = isHighlighted ? this.#local.livePoints.words.highlighter(words!.text, languages) : undefined
-    const wanted: Include = {
-      ...(include ?? nothing),
-      distance: false,
-      scores: undefined,
-      highlight: undefined,
-      ...(isHighlighted && { payload: true, attributes: undefined }),
-    }
-    const isWithPayload = include !== undefined && (include.payload || include.attributes !== undefined)
+  ): Promise<{ readonly results: SearchResults; readonly looked: number }> {
+    const { include = nothing, limit, words, cursor } = query
+    const { payload, attributes, vector, version, highlight = false } = include
+    if (cursor === undefined && !(payload || attributes !== undefined || vector || version || highlight))
+      return { results: answerOf(query, candidates.slice(0, limit), new Map()), looked: limit }
+    const find = highlight ? this.#local.livePoints.words.highlighter(words!.text, languages) : undefined
+    const wanted = { ...withHighlighted(include), distance: false, scores: undefined, highlight: undefined }
     const details = new Map<string, HitDetails>()
     const shown: (Candidate & Scored)[] = []
     let looked = 0
     while (shown.length < limit && looked < candidates.length) {
       const next = candidates.slice(looked, looked + Math.min(idsPerRead, limit - shown.length))
       looked += next.length
-      const some = onlyIds(next.map(({ id }) => id))
-      const matching: Filter = filter === undefined ? some : { kind: 'all', of: [some, filter] }
-      let cursor: string | undefined
+      const matching = both(onlyIds(next.map(({ id }) => id)), filter)
+      let after: string | undefined
       do {
-        const page = await this.#reads.list(
-          { filter: matching, limit: idsPerRead, include: wanted, cursor },
-          call,
-        )
-        for (const { id, payload, vector, version } of page.points) {
-          const found = payload && find && (await inTurns(find(payload)))
-          details.set(id, {
-            payload: isWithPayload ? payload : undefined,
-            vector,
-            version,
-            ...(find && { highlight: found ?? [] }),
-          })
-        }
-        cursor = page.nextCursor
-      } while (cursor !== undefined)
+        const asked = { filter: matching, limit: idsPerRead, include: wanted, cursor: after }
+        const { points, nextCursor } = await this.#reads.list(asked, call)
+        for (const { id, ...each } of points) details.set(id, await highlighted(each, include, find))
+        after = nextCursor
+      } while (after !== undefined)
       shown.push(...next.filter(({ id }) => details.has(id)))
     }
-    return { shown, details, looked }
+    return { results: answerOf(query, shown, details), looked }
   }
-}
-
-interface Read {
-  readonly shown: readonly (Candidate & Scored)[]
-  readonly details: ReadonlyMap<string, HitDetails>
-  /** How many candidates were looked at. */
-  readonly looked: number
-}
-
-/** Whether an answer has anything of the stored points. */
-function readsPoints({ payload, attributes, vector, version, highlight }: Include): boolean {
-  return payload || attributes !== undefined || vector || version || highlight === true
 }
 
 function answerOf(
@@ -282,26 +225,19 @@ function answerOf(
   }
 }
 
-function withStep(profile: Profile, step: string, points: number, startMs: number): Profile {
-  const us = Math.max(0, microsecondsSince(startMs))
-  return { ...profile, steps: [...(profile.steps ?? []), { step, points, us }] }
-}
-
 /** Adds up what nodes have counted in partitions of their own. */
-function sumOf(nodes: readonly WordCounts[], terms: number): WordCounts {
-  const sum = (numbersOf: (counts: WordCounts) => readonly number[]): readonly number[] =>
-    nodes.map(numbersOf).reduce((all, each) => all.map((value, at) => value + each[at]!))
-  const documents = sum((each) => each.terms.map((term) => term.documents))
-  const occurrences = sum((each) => each.terms.map((term) => term.occurrences))
-  return {
-    documents: sum((each) => [each.documents])[0]!,
-    lengths: sum(({ lengths }) => lengths),
-    languages: sum(({ languages }) => languages),
-    terms: Array.from({ length: terms }, (_, at) => ({
-      documents: documents[at]!,
-      occurrences: occurrences[at]!,
+function sumOf(nodes: readonly WordCounts[]): WordCounts {
+  const sum = (one: readonly number[], other: readonly number[]): readonly number[] =>
+    one.map((value, at) => value + other[at]!)
+  return nodes.reduce((one, other) => ({
+    documents: one.documents + other.documents,
+    lengths: sum(one.lengths, other.lengths),
+    languages: sum(one.languages, other.languages),
+    terms: one.terms.map(({ documents, occurrences }, at) => ({
+      documents: documents + other.terms[at]!.documents,
+      occurrences: occurrences + other.terms[at]!.occurrences,
     })),
-  }
+  }))
 }
 
 /** Joins what nodes have found: of each leg the best, as one node with all points would find them. */
