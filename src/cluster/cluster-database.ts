@@ -33,7 +33,7 @@ import type { ScatteredReads } from './reads/scattered-reads.ts'
 import type { WriteTarget } from './writes.ts'
 
 /** What the collections of a node need from it. */
-interface ClusterWrites {
+interface ServingNode {
   /**
    * Carries out a request through the log; resolves when owners of its points have applied it.
    *
@@ -75,6 +75,10 @@ interface ClusterWrites {
     signal: AbortSignal | undefined,
     since: Moment | undefined,
   ): Promise<PointsSnapshot | undefined>
+  /** See `Collections`. */
+  readonly countOnNodes: NonNullable<Collections['countOnNodes']>
+  /** Changes collections or aliases on all replicas. */
+  change(request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>): Promise<unknown>
 }
 
 /** This node's copy of a collection. */
@@ -94,20 +98,20 @@ interface LocalCollection {
 export class ClusterDatabase implements Database {
   readonly #local: LocalCollection
   readonly #collection: Collection
-  readonly #writes: ClusterWrites
+  readonly #node: ServingNode
   /** The log position that reads must include. */
   readonly #position: number
 
-  constructor(local: LocalCollection, writes: ClusterWrites, position = 0) {
+  constructor(local: LocalCollection, node: ServingNode, position = 0) {
     this.#local = local
     this.#collection = local.collection
-    this.#writes = writes
+    this.#node = node
     this.#position = position
   }
 
   asOf(position: number): Database {
     if (position === this.#position) return this
-    return new ClusterDatabase(this.#local, this.#writes, position)
+    return new ClusterDatabase(this.#local, this.#node, position)
   }
 
   get dimension(): number | undefined {
@@ -146,7 +150,6 @@ export class ClusterDatabase implements Database {
   }
 
   async remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean> {
-    if (keyFilter !== undefined) checkWithoutWords(keyFilter, 'the filter of the key')
     return await this.#write({ kind: 'remove', id, keyFilter }, signal, partitionOf(id))
   }
 
@@ -158,7 +161,6 @@ export class ClusterDatabase implements Database {
     keyFilter?: Filter,
   ): Promise<{ readonly version: number; readonly created: boolean }> {
     if (when?.kind === 'filter') checkWithoutWords(when.filter, 'when.filter')
-    if (keyFilter !== undefined) checkWithoutWords(keyFilter, 'the filter of the key')
     await this.#collection.checkRoom([point])
     return await this.#growing(
       async () => ((await this.get(id)) === undefined ? 1 : 0),
@@ -174,7 +176,6 @@ export class ClusterDatabase implements Database {
     keyFilter?: Filter,
   ): Promise<{ readonly version: number }> {
     if (when?.kind === 'filter') checkWithoutWords(when.filter, 'when.filter')
-    if (keyFilter !== undefined) checkWithoutWords(keyFilter, 'the filter of the key')
     await this.#collection.checkPatchRoom(id, patch)
     return await this.#growing(
       () => 0,
@@ -194,15 +195,15 @@ export class ClusterDatabase implements Database {
     // The ids are of this collection, even if the alias has moved.
     const { name: collection } = this.#local
     // Where none fits, the attempt to write one is refused.
-    const limitMax = Math.max(1, this.#writes.changesMax(collection, asked))
+    const limitMax = Math.max(1, this.#node.changesMax(collection, asked))
     const request = { ...asked, limit: Math.min(asked.limit ?? limitMax, limitMax) }
-    const position = await this.#writes.latest(signal)
+    const position = await this.#node.latest(signal)
     const { ids, more, matching } = await this.#read((reads) => reads.planByFilter(request, signal), position)
     if (request.dryRun) return { changed: matching, more }
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
     const each = { kind: 'each', ids, filter, change } as const
-    const write = () => this.#writes.write(each, { collection, partition: undefined, signal })
+    const write = () => this.#node.write(each, { collection, partition: undefined, signal })
     const changed = change === 'delete' ? await write() : await this.#growing(() => 0, write)
     return { changed: [...changed.values()].reduce((sum, count) => sum + count, 0), more }
   }
@@ -232,11 +233,11 @@ export class ClusterDatabase implements Database {
   }
 
   statsOfNodes(signal?: AbortSignal): Promise<StatsOfNodes> | undefined {
-    return this.#writes.statsOfNodes(this.#local.name, this.#position, signal)
+    return this.#node.statsOfNodes(this.#local.name, this.#position, signal)
   }
 
   async snapshot(signal?: AbortSignal, since?: Moment): Promise<PointsSnapshot> {
-    const merged = await this.#writes.snapshotOf(this.#local.name, signal, since)
+    const merged = await this.#node.snapshotOf(this.#local.name, signal, since)
     return merged ?? this.#collection.snapshot()
   }
 
@@ -250,7 +251,8 @@ export class ClusterDatabase implements Database {
     position: number = this.#position,
   ): Promise<Answer> {
     if (this.#holdsAll) {
-      await this.#moveClock()
+      // Points expire by the cluster's clock.
+      if (this.#collection.isDueSoon) await this.#node.tick()
       // Without partitions that were dropped meanwhile, the answer is incomplete, and an error can be wrong.
       try {
         const answer = await ask(this.#collection)
@@ -259,16 +261,11 @@ export class ClusterDatabase implements Database {
         if (this.#holdsAll) throw error
       }
     }
-    return await ask(this.#writes.readsOf(this.#local.name, this.#collection, position)!)
+    return await ask(this.#node.readsOf(this.#local.name, this.#collection, position)!)
   }
 
   get #holdsAll(): boolean {
-    return this.#writes.held.isAll
-  }
-
-  /** Points expire by the cluster's clock. A read advances the clock if a point is due soon. */
-  async #moveClock(): Promise<void> {
-    if (this.#collection.isDueSoon) await this.#writes.tick()
+    return this.#node.held.isAll
   }
 
   async #write<Request extends LoggedRequest>(
@@ -276,26 +273,18 @@ export class ClusterDatabase implements Database {
     signal: AbortSignal | undefined,
     partition: number | undefined,
   ): Promise<LoggedResults[Request['kind']]> {
-    return await this.#writes.write(request, { collection: this.#local.alias, partition, signal })
+    return await this.#node.write(request, { collection: this.#local.alias, partition, signal })
   }
-}
-
-/** What collections need from their node in addition to writing points. */
-interface ClusterCatalog extends ClusterWrites {
-  /** See `Collections`. */
-  readonly countOnNodes: NonNullable<Collections['countOnNodes']>
-  /** Changes collections or aliases on all replicas. */
-  change(request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>): Promise<unknown>
 }
 
 /** The collections of a cluster, for the api. Their names and aliases change through the log. */
 export class ClusterCollections implements Collections {
   readonly #set: CollectionSet
-  readonly #node: ClusterCatalog
+  readonly #node: ServingNode
   /** For each collection, one database for each name it is called by: an alias is resolved when the log is applied. */
   readonly #databases = new WeakMap<Collection, Map<string, ClusterDatabase>>()
 
-  constructor(set: CollectionSet, node: ClusterCatalog) {
+  constructor(set: CollectionSet, node: ServingNode) {
     this.#set = set
     this.#node = node
   }
@@ -367,7 +356,8 @@ function noOwnIds(): DatabaseError {
 }
 
 /**
- * Nodes index words in the background, so while one does, it would decide a change by them otherwise.
+ * Nodes index words in the background, so while one does, it would decide a change by them otherwise. The filter of a
+ * key never has words.
  *
  * @throws DatabaseError `invalid_argument`
  */

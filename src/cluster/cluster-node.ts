@@ -428,7 +428,7 @@ export class ClusterNode {
     return result as LoggedResults[Request['kind']]
   }
 
-  /** See `ClusterWrites`. */
+  /** See `ServingNode`. */
   changesMax(...asked: Parameters<Publisher['changesMax']>): number {
     return this.#publisher.changesMax(...asked)
   }
