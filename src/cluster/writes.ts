@@ -1,40 +1,36 @@
 import { cancellation, DatabaseError, lacksRoom, reasonIn } from '../base/errors.ts'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
+import type { NewPoint } from '../base/point.ts'
+import { atOnce } from '../base/turns.ts'
 import {
   AppliedSchema,
+  FoundAnswerSchema,
+  FoundSchema,
   type InsertedPoints,
   WriteSchema,
   type Written,
   WrittenSchema,
 } from '../messages/generated/cluster_pb.js'
 import { Encoded, type Fields } from '../messages/reader.ts'
-import { bytesOfNumbers, numbersOf } from '../messages/vectors.ts'
+import { bytesOfIds, bytesOfNumbers, numbersOf } from '../messages/vectors.ts'
 import { encode, type Init } from '../messages/writer.ts'
 import type { Inserted } from '../points/database.ts'
 import {
   type ChangedByPartition,
+  type FoundPoints,
   type LoggedInsert,
   type LoggedRequest,
   type LoggedResult,
   StaleRequest,
 } from '../write/requests.ts'
-import {
-  canBeRefused,
-  decodeFound,
-  decodeFoundAnswer,
-  encodeFound,
-  encodeFoundAnswer,
-  findHere,
-  Lookup,
-  needsLookup,
-} from './joint-inserts.ts'
+import { canBeRefused, findHere, indexesOf, needsLookup } from './joint-inserts.ts'
 import type { BatchToAppend, Publisher } from './log/publisher.ts'
 import { partitionsOf } from './log/request-codec.ts'
 import { type Ended, type Outcome, uncertain } from './outcomes.ts'
 import type { ReadingNode } from './reads/node-reads.ts'
 import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
-import { foundParts, type Question, type Scatter } from './reads/scatter.ts'
+import { foundParts, type Scatter } from './reads/scatter.ts'
 import { NodeAbsent, type PeerCall, type PeerHandler, type PeerOperation, type Peers } from './requests.ts'
 import { pause } from './waiting.ts'
 
@@ -93,7 +89,7 @@ export class Writes {
     this.handlers = new Map<PeerOperation, PeerHandler>([
       ['write', (body, call) => this.#answerWrite(body, call)],
       ['applied', (body, call) => this.#answerApplied(body, call)],
-      ['found', (body, call) => this.#answerFound(body, call)],
+      ['found', (body, { signal }) => this.#answerFound(body, signal)],
     ])
   }
 
@@ -137,7 +133,8 @@ export class Writes {
     let { position } = this.#options.node
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const lookup = new Lookup(request, to.collection, position)
+        const { points } = request
+        const lookup: Lookup = { points, collection: to.collection, position, found: undefined }
         await this.lookUp(lookup, to.signal)
         return await this.#decided({ ...request, found: lookup.found }, to)
       } catch (error) {
@@ -149,21 +146,36 @@ export class Writes {
     }
   }
 
-  /** Asks owners for the ids of an insert. */
+  /**
+   * Asks owners for the ids of an insert.
+   *
+   * @throws DatabaseError `not_ready` when no owner answers: nothing was stored
+   */
   async lookUp(lookup: Lookup, signal: AbortSignal | undefined): Promise<void> {
-    const { self, node, peers, timeoutMs } = this.#options
-    const ask = async (part: CoverPart, signal: AbortSignal) => {
-      const question = lookup.questionFor(part)
+    const { self, peers, scatter, timeoutMs } = this.#options
+    const { points, collection, position } = lookup
+    const indexes = indexesOf(points)
+    const ask = async ({ node, partitions }: CoverPart, signal: AbortSignal) => {
+      const ids = [...indexes.keys()].filter((id) => partitions.has(partitionOf(id)))
+      const question = encode(FoundSchema, { collection, position, ids: atOnce(bytesOfIds(ids)) })
       const answer =
-        part.node === self
-          ? await findHere(node, question)
-          : decodeFoundAnswer(
-              await peers.ask(part.node, 'found', encodeFound(question), { signal, timeoutMs }),
-            )
-      return { part, answer }
+        node === self
+          ? await this.#answerFound(question, signal)
+          : await peers.ask(node, 'found', question, { signal, timeoutMs })
+      const { position: asOf, expiries } = Encoded.of(FoundAnswerSchema, answer).read()
+      return { ids, asOf: Number(asOf), expiries: numbersOf(expiries) }
     }
-    const answers = await this.#gathered({ partitions: lookup.partitions, signal, ask })
-    for (const { part, answer } of answers) lookup.take(part, answer)
+    const partitions = PartitionSet.of([...indexes.keys()].map(partitionOf))
+    const answers = await scatter.gather({ partitions, signal, ask }).catch((cause: unknown) => {
+      throw signal?.aborted ? cancellation(signal) : unowned(cause)
+    })
+    const found = answers.flatMap(({ ids, expiries }) =>
+      ids.map((id, at) => [indexes.get(id)!, expiries[at]!] as const),
+    )
+    lookup.found = {
+      asOf: Math.min(...answers.map(({ asOf }) => asOf)),
+      expiries: new Map(found.filter(([, expiry]) => !Number.isNaN(expiry))),
+    }
   }
 
   /** Sends one request to the log. */
@@ -322,20 +334,10 @@ export class Writes {
     checkHolds(node.held, partitions)
   }
 
-  async #answerFound(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
-    const question = decodeFound(body)
-    await this.#options.waitFor(question.position, signal)
-    return encodeFoundAnswer(await findHere(this.#options.node, question))
-  }
-
-  /** @throws DatabaseError `not_ready` when no owner answers: nothing was stored */
-  async #gathered<Answer>(question: Question<Answer>): Promise<readonly Answer[]> {
-    try {
-      return await this.#options.scatter.gather(question)
-    } catch (cause) {
-      if (question.signal?.aborted) throw cancellation(question.signal)
-      throw unowned(cause)
-    }
+  async #answerFound(body: Buffer, signal: AbortSignal): Promise<Buffer> {
+    const { position, ...question } = Encoded.of(FoundSchema, body).read()
+    await this.#options.waitFor(Number(position), signal)
+    return await findHere(this.#options.node, question)
   }
 
   /** Aborts with the caller, with this node, or when it takes too long. */
@@ -344,6 +346,15 @@ export class Writes {
     const ends = [AbortSignal.timeout(timeoutMs), stop]
     return AbortSignal.any(caller === undefined ? ends : [...ends, caller])
   }
+}
+
+/** The points of an insert to be looked up, and what was found. */
+interface Lookup {
+  readonly points: readonly NewPoint[]
+  readonly collection: string
+  /** The log position that answers must include. */
+  readonly position: number
+  found: FoundPoints | undefined
 }
 
 /** A request on its way to an owner of its partitions. */
