@@ -9,7 +9,6 @@ import {
   type StreamConfig,
   type StreamInfo,
 } from '@nats-io/jetstream'
-import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { pause } from '../waiting.ts'
 import { LogLost, type SharedDocuments } from './commit-log.ts'
@@ -49,7 +48,8 @@ export async function openLogStream(
   const isMade = !mayFound || (await documents.get(madeDocument)) !== undefined
   const found = isMade ? await findMadeStream(jsm, name) : await askForStream(jsm, name)
   if (isMade && found === undefined) throw new LogLost(`the stream ${name} was deleted`)
-  const info = found ?? (await createStream(jsm, documents, options))
+  const info =
+    found ?? (await withSpace(options, () => jsm.streams.add(configOf(options, { [idKey]: randomUUID() }))))
   requireRules(info.config)
   await documents.put(madeDocument, Buffer.from(logIdOf(info.config)), 0)
   return await adjust(jsm, info, options, logger)
@@ -87,20 +87,6 @@ export async function askForStream(jsm: JetStreamManager, name: string): Promise
     if (isStreamNotFound(error)) return undefined
     throw error
   }
-}
-
-async function createStream(
-  jsm: JetStreamManager,
-  documents: SharedDocuments,
-  options: LogStreamOptions,
-): Promise<StreamInfo> {
-  const former = await documents.get(idDocument)
-  const id = former === undefined ? randomUUID() : Buffer.from(former.value).toString()
-  // Decided before the stream is created, so that two nodes that start at the same time request the same one.
-  if (former === undefined && (await documents.put(idDocument, Buffer.from(id), 0)) === undefined) {
-    throw new DatabaseError('not_ready', 'another node is creating the log')
-  }
-  return await withSpace(options, () => jsm.streams.add(configOf(options, { [idKey]: id })))
 }
 
 /** @throws UnusableNats when the servers have no space for a log of this size */
@@ -195,8 +181,7 @@ const attemptsMax = 11
 const retryMs = 500
 
 const idKey = 'vicinal-log'
-/** `log` has the id chosen for the log; `log-made` shows that the stream was created. */
-const idDocument = 'log'
+/** Shows that the stream was created. */
 const madeDocument = 'log-made'
 
 function isStreamNotFound(error: unknown): boolean {
