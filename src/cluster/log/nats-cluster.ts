@@ -43,73 +43,12 @@ export async function openNatsCluster(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<NatsCluster> {
-  return await withServers(options, logger, signal, async ({ connection, jsm, documents, replicas }) => {
-    /** Since when no server is connected, by `performance.now()`. */
-    let awayMs: number | undefined
-    // The client reconnects to another server in less time, and sends what waits for it.
-    const isAway = (): boolean => awayMs !== undefined && performance.now() - awayMs > reconnectMsMax
-    void (async () => {
-      for await (const { type } of connection.status()) {
-        if (type === 'disconnect') awayMs ??= performance.now()
-        if (type === 'reconnect') awayMs = undefined
-        if (type === 'disconnect') logger.warn('the connection to the log servers was lost')
-        if (type === 'reconnect') {
-          logger.info({ server: connection.getServer() }, 'connected to a log server again')
-          reportOldServer(() => requireVersion(connection), logger)
-        }
-      }
-    })()
-    const { cluster, logBytesMax: bytesMax, mayFound } = options
-    const { config } = await untilAnswered(
-      () => openLogStream(jsm, documents, { cluster, bytesMax, replicas, mayFound }, logger),
-      attemptOf(logger, signal),
-    )
-    const stream = {
-      js: jetstream(connection),
-      jsm,
-      logger,
-      cluster,
-      name: config.name,
-      id: logIdOf(config),
-      isAway,
-    }
-    const log = new NatsLog(stream)
-    return {
-      log,
-      documents,
-      bus: busOf(connection, isAway),
-      get isConnected() {
-        return awayMs === undefined
-      },
-      close: async () => {
-        await documents.close()
-        await log.close()
-        await connection.close()
-      },
-    }
-  })
-}
-
-/** A connection to the log servers, and what was opened on it. */
-interface Servers {
-  readonly connection: NatsConnection
-  readonly jsm: JetStreamManager
-  readonly documents: NatsDocuments
-  readonly replicas: 1 | 3
-}
-
-/** Connects, and waits until the servers have a leader; the connection ends if `use` fails. */
-async function withServers<Result>(
-  options: NatsClusterOptions,
-  logger: Logger,
-  signal: AbortSignal,
-  use: (servers: Servers) => Promise<Result>,
-): Promise<Result> {
   const attempt = attemptOf(logger, signal)
   const connection = await untilAnswered(() => connectToNats(options, logger, signal), attempt)
   const end = (): void => void connection.close()
   signal.addEventListener('abort', end)
   try {
+    const { cluster, logBytesMax: bytesMax, mayFound } = options
     const replicas = connection.info?.cluster === undefined ? 1 : 3
     const jsm = await jetstreamManager(connection, { checkAPI: false, timeout: 3_000 })
     await untilAnswered(() => checkFounded(jsm, options), attempt)
@@ -117,13 +56,60 @@ async function withServers<Result>(
       () => NatsDocuments.open(connection, jsm, { ...options, replicas }),
       attempt,
     )
-    return await use({ connection, jsm, documents, replicas })
+    const away = watched(connection, logger)
+    const { config } = await untilAnswered(
+      () => openLogStream(jsm, documents, { cluster, bytesMax, replicas, mayFound }, logger),
+      attempt,
+    )
+    const { isAway } = away
+    const js = jetstream(connection)
+    const log = new NatsLog({ js, jsm, logger, cluster, name: config.name, id: logIdOf(config), isAway })
+    return {
+      log,
+      documents,
+      bus: busOf(connection, isAway),
+      get isConnected() {
+        return away.sinceMs === undefined
+      },
+      close: async () => {
+        await documents.close()
+        await log.close()
+        await connection.close()
+      },
+    }
   } catch (error) {
     await connection.close()
     throw error
   } finally {
     signal.removeEventListener('abort', end)
   }
+}
+
+/** Notes and reports when the connection is lost and back. */
+function watched(connection: NatsConnection, logger: Logger) {
+  const away = {
+    /** Since when no server is connected, by `performance.now()`. */
+    sinceMs: undefined as number | undefined,
+    // The client reconnects to another server in less time, and sends what waits for it.
+    isAway: (): boolean => away.sinceMs !== undefined && performance.now() - away.sinceMs > reconnectMsMax,
+  }
+  void (async () => {
+    for await (const { type } of connection.status()) {
+      if (type === 'disconnect') {
+        away.sinceMs ??= performance.now()
+        logger.warn('the connection to the log servers was lost')
+      } else if (type === 'reconnect') {
+        away.sinceMs = undefined
+        logger.info({ server: connection.getServer() }, 'connected to a log server again')
+        try {
+          requireVersion(connection)
+        } catch (err) {
+          logger.error({ err }, 'a log server has a version that may lose records')
+        }
+      }
+    }
+  })()
+  return away
 }
 
 /** @throws DatabaseError `not_ready` when the caller can only join, and there is no cluster of this name */
@@ -220,12 +206,4 @@ const reconnectMsMax = 1_000
 function attemptOf(logger: Logger, signal: AbortSignal): RetryOptions {
   const isFinal = (error: unknown): boolean => error instanceof UnusableNats || error instanceof LogLost
   return { what: 'opening the log of the cluster', isFinal, logger, signal }
-}
-
-function reportOldServer(check: () => void, logger: Logger): void {
-  try {
-    check()
-  } catch (err) {
-    logger.error({ err }, 'a log server has a version that may lose records')
-  }
 }
