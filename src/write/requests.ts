@@ -181,12 +181,6 @@ export interface Results extends LoggedResults {
  */
 export const changesPerRecord = 65_536
 
-/** Returns how many points a request can change. */
-export function changesOf(request: LoggedRequest): number {
-  if (request.kind === 'insert') return request.points.length
-  return request.kind === 'each' || request.kind === 'expire' ? request.ids.length : 1
-}
-
 /** Returns the length of a request's vectors, which are all of one length; undefined if it has none. */
 export function dimensionOf(request: WriteRequest): number | undefined {
   if (request.kind === 'insert') return request.points[0]!.vector.length

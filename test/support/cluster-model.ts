@@ -43,8 +43,7 @@ export class ClusterModel {
   static async read(log: SharedMemoryLog): Promise<ClusterModel> {
     const model = new ClusterModel()
     const connection = log.connect()
-    const bytesMax = 2 ** 26
-    const assembler = new RecordAssembler(connection, { cacheBytesMax: bytesMax, batchBytesMax: bytesMax })
+    const assembler = new RecordAssembler(connection, { cacheBytesMax: 2 ** 26 })
     for (let position = 1; position <= log.bounds.last; position += 1) {
       const batch = await assembler.accept((await connection.get(position))!)
       const before = model.#clocks.at(-1)!

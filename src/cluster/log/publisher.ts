@@ -1,12 +1,7 @@
 import { crc32 } from 'node:zlib'
 import { cancellation, DatabaseError } from '../../base/errors.ts'
 import { idBytes } from '../../base/ids.ts'
-import {
-  changesOf,
-  changesPerRecord,
-  type LoggedChangeEach,
-  type LoggedRequest,
-} from '../../write/requests.ts'
+import { changesPerRecord, type LoggedChangeEach } from '../../write/requests.ts'
 import { type Ended, type Outcomes, uncertain } from '../outcomes.ts'
 import { isNoOutage, pause, unlessAborted } from '../waiting.ts'
 import { type AppendOptions, type CommitLog, UncertainAppend } from './commit-log.ts'
@@ -84,7 +79,8 @@ export class Publisher {
   /** Encodes a request and gives it a number. All attempts of it send the same. */
   async prepare(request: ClusterRequest, options: PublishOptions): Promise<BatchToAppend> {
     const { collection, partition, signal } = options
-    if (isLogged(request) && changesOf(request) > changesPerRecord) throw tooManyChanges(request)
+    const changes = changesOf(request)
+    if (changes > changesPerRecord) throw tooManyChanges(changes)
     const payload = await encodeInTurns({ request, timeUs: this.#options.nowUs() })
     if (signal?.aborted) throw cancellation(signal)
     this.#checkBatch(request, payload.length, options)
@@ -320,14 +316,15 @@ const advices: Partial<Readonly<Record<ClusterRequest['kind'], string>>> = {
   each: 'use a shorter filter or patch',
 }
 
-function isLogged(request: ClusterRequest): request is LoggedRequest {
-  return !['barrier', 'audit', 'digest', 'cut', 'create', 'drop', 'aliases'].includes(request.kind)
+function changesOf(request: ClusterRequest): number {
+  if (request.kind === 'insert') return request.points.length
+  return 'ids' in request ? request.ids.length : 1
 }
 
-function tooManyChanges(request: LoggedRequest): DatabaseError {
+function tooManyChanges(changes: number): DatabaseError {
   return new DatabaseError(
     'request_too_large',
-    `the request changes ${changesOf(request)} points, a cluster takes at most ${changesPerRecord} at a time`,
+    `the request changes ${changes} points, a cluster takes at most ${changesPerRecord} at a time`,
   )
 }
 

@@ -23,21 +23,12 @@ export interface Batch {
 export class RecordAssembler {
   readonly #log: Pick<CommitLog, 'get'>
   readonly #cacheBytesMax: number
-  readonly #batchBytesMax: number
   readonly #cache = new Map<number, Uint8Array>()
   #cacheBytes = 0
 
-  constructor(
-    log: Pick<CommitLog, 'get'>,
-    options: {
-      readonly cacheBytesMax: number
-      /** Smaller in tests; absent: what the format allows. A node that refuses what is in the log never continues. */
-      readonly batchBytesMax?: number | undefined
-    },
-  ) {
+  constructor(log: Pick<CommitLog, 'get'>, { cacheBytesMax }: { readonly cacheBytesMax: number }) {
     this.#log = log
-    this.#cacheBytesMax = options.cacheBytesMax
-    this.#batchBytesMax = options.batchBytesMax ?? Number.POSITIVE_INFINITY
+    this.#cacheBytesMax = cacheBytesMax
   }
 
   /** Bytes of chunks that wait for their commit. */
@@ -65,7 +56,7 @@ export class RecordAssembler {
   }
 
   async #assemble(frame: Frame, { batchBytes, batchCrc, chunks }: CommitPayload): Promise<Uint8Array> {
-    const bytesMax = Math.min(this.#batchBytesMax, chunkedBytesMax(chunks.length))
+    const bytesMax = chunkedBytesMax(chunks.length)
     if (!(batchBytes <= bytesMax))
       throw new DamagedRecord(`a batch of ${batchBytes} bytes: at most ${bytesMax}`)
     const payload = Buffer.allocUnsafe(batchBytes)

@@ -210,7 +210,7 @@ function* requestOf(request: Fields<LogRequest>['request'], bytes: Buffer): Gene
       const { m, efConstruction } = given(hnsw, (each) => each.read())
       const declared = withoutWords ? { words: null } : words && { words: wordSettingsOf(words) }
       const bounded = quotas && { quotas: quotasOf(quotas) }
-      const settings = { ...settingsOf(dimension, m, efConstruction), ...declared, ...bounded }
+      const settings = { dimension, hnsw: { m, efConstruction }, ...declared, ...bounded }
       return { kind: 'create', name, settings }
     }
     case 'drop':
@@ -230,14 +230,6 @@ function* requestOf(request: Fields<LogRequest>['request'], bytes: Buffer): Gene
 function given<Part, Value>(part: Part | undefined, read: (part: Part) => Value): Value {
   if (part === undefined) throw new RangeError('a part is missing')
   return read(part)
-}
-
-function settingsOf(
-  dimension: number | undefined,
-  m: number | undefined,
-  efConstruction: number | undefined,
-): CollectionSettings {
-  return { dimension, hnsw: { m, efConstruction } }
 }
 
 /** Writes the points one by one, the last one first. */
