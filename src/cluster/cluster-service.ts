@@ -153,7 +153,8 @@ export class ClusterService {
     this.#need = await this.#needOf(data)
     const isUsable = this.#need === undefined
     const hasPoints = isUsable && (await data.openStore()).summary(mainNumber).points > 0
-    await this.#enter(isUsable, hasPoints)
+    this.#membership ??= await this.#entered(isUsable, hasPoints)
+    this.#watching ??= this.#watch()
     return this.#need === undefined ? 'usable' : 'unusable'
   }
 
@@ -255,22 +256,19 @@ export class ClusterService {
   }
 
   /** Enters this node among the members. */
-  async #enter(mayFound: boolean, hasPoints: boolean): Promise<void> {
-    if (this.#membership !== undefined) return
+  async #entered(mayFound: boolean, hasPoints: boolean): Promise<Membership> {
     const { node, replicas, dimension } = this.#options
-    this.#membership = await this.#answered(() =>
-      Membership.join({
-        documents: this.#documents,
-        node,
-        replicas,
-        dimension,
-        mayFound,
-        hasPoints,
-        logger: this.#logger,
-        describe: () => announcementOf(this.#now),
-      }),
-    )
-    this.#watching ??= this.#watch()
+    const joining = {
+      documents: this.#documents,
+      node,
+      replicas,
+      dimension,
+      mayFound,
+      hasPoints,
+      logger: this.#logger,
+      describe: () => announcementOf(this.#now),
+    }
+    return await this.#answered(() => Membership.join(joining))
   }
 
   /**

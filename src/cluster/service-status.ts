@@ -41,12 +41,12 @@ export interface ServiceState {
 /** For metrics. */
 export function figuresOf({ options, node, nats, fetches, gaps, view }: ServiceState): ClusterFigures {
   const { position, floor, digestMismatches } = node?.status ?? beginning
-  const { servers = [], bytes = 0 } = view.log ?? {}
+  const { servers = [], bytes = 0, last = 0 } = view.log ?? {}
   const { held } = node ?? { held: new PartitionSet() }
   return {
     position,
     durable_position: floor,
-    lag: Math.max(0, view.last - position),
+    lag: Math.max(0, last - position),
     connected: Number(nats?.isConnected ?? false),
     log_bytes: bytes,
     log_servers: servers.length,

@@ -58,11 +58,6 @@ export class ClusterView {
     return movesOf(ownership).length > 0 ? undefined : [...this.#missingSince].find(isGone)?.[0]
   }
 
-  /** The last position of the log. */
-  get last(): number {
-    return this.#log?.last ?? 0
-  }
-
   /** The log as the servers last described it. */
   get log(): LogBounds | undefined {
     return this.#log
