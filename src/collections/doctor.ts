@@ -134,8 +134,7 @@ export async function examineDirectory(
   indexDirectory: string,
   act?: typeof repair,
 ): Promise<{ readonly diagnosis: DirectoryDiagnosis; readonly file: string | undefined }> {
-  const { file, ...main }: Examined =
-    survey.main === undefined ? emptyDiagnosis : await examineOne(survey.main, indexDirectory, act)
+  const { file, ...main } = await examineOne(survey.main, indexDirectory, act)
   const collections: CollectionDiagnosis[] = []
   for (const record of survey.collections) collections.push(await examineNamed(survey, record, act))
   return { diagnosis: { ...main, ...(collections.length > 0 ? { collections } : {}) }, file }

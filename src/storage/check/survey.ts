@@ -304,26 +304,28 @@ const windowBytes = 256 * 1024
 
 /** Finds the damage in all collections of a data directory. It changes nothing. */
 export class DirectorySurvey implements AsyncDisposable {
-  /** Survey of the default collection; undefined if nothing was ever stored in the directory. */
-  readonly main: Survey | undefined
+  /** Survey of the default collection. */
+  readonly main: Survey
   /** The named collections in the order of their numbers. */
   readonly collections: readonly CollectionRecord[]
   readonly #dataDir: string
-  readonly #tables: DataTables | undefined
+  readonly #tables: DataTables
   readonly #opened: AsyncDisposableStack
 
   private constructor(dataDir: string, opened: AsyncDisposableStack) {
     this.#dataDir = dataDir
     const catalog = new Catalog()
-    if (existsSync(databasePath(dataDir)) || numbersOnDisk(dataDir).length > 0) {
-      const { root, tables, checked } = openDamagedDatabase(dataDir)
-      opened.defer(() => root.close())
-      catalog.read(tables.catalog, databasePath(dataDir), checked.keys())
-      leftovers(dataDir, catalog)
-      this.#tables = tables
-      this.main = Survey.of(dataDir, tables.of(mainNumber, defaultCollection))
-      opened.use(this.main)
-    } else refuseFormer(dataDir)
+    if (!existsSync(databasePath(dataDir)) && numbersOnDisk(dataDir).length === 0) {
+      refuseFormer(dataDir)
+      throw new Error(`nothing is stored in ${dataDir}`)
+    }
+    const { root, tables, checked } = openDamagedDatabase(dataDir)
+    opened.defer(() => root.close())
+    catalog.read(tables.catalog, databasePath(dataDir), checked.keys())
+    leftovers(dataDir, catalog)
+    this.#tables = tables
+    this.main = Survey.of(dataDir, tables.of(mainNumber, defaultCollection))
+    opened.use(this.main)
     this.collections = [...catalog.collections.values()].sort((a, b) => a.number - b.number)
     this.#opened = opened.move()
   }
@@ -331,7 +333,7 @@ export class DirectorySurvey implements AsyncDisposable {
   /**
    * Locks the directory until it is closed.
    *
-   * @throws Error if the directory is in use, or so damaged that nothing can be read
+   * @throws Error if the directory is in use, has nothing, or is so damaged that nothing can be read
    */
   static async open(path: string): Promise<DirectorySurvey> {
     const dataDir = resolve(path)
@@ -348,7 +350,7 @@ export class DirectorySurvey implements AsyncDisposable {
    * @throws Error if the collection is so damaged that nothing of it can be read
    */
   collection({ number, name }: CollectionRecord): Survey {
-    return Survey.of(this.#dataDir, this.#tables!.of(number, name))
+    return Survey.of(this.#dataDir, this.#tables.of(number, name))
   }
 
   indexDirectory({ number }: Pick<CollectionRecord, 'number'>): string {
