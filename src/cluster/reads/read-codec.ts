@@ -61,7 +61,7 @@ import type { LegsAsked, ReadAnswers, ReadKind, ReadQueries } from './node-reads
  */
 
 /** The beginning of every read that a node sends to another one. */
-export interface ReadHead {
+interface ReadHead {
   /** The name of the collection, or an alias. */
   readonly collection: string
   /** The log position that the answer must include. */

@@ -23,9 +23,8 @@ import {
   type ReadKind,
   type ReadQueries,
 } from './node-reads.ts'
-import { askPeer } from './peer-reads.ts'
 import type { CoverPart } from './placement.ts'
-import { tooManyValues } from './read-codec.ts'
+import { decodeAnswer, encodeQuestion, tooManyValues } from './read-codec.ts'
 import { isRetryable, type Scatter } from './scatter.ts'
 import { ScatteredWords } from './scattered-words.ts'
 
@@ -155,13 +154,16 @@ export class ScatteredReads {
     const ofPeers = new Set<unknown>()
     const ask = async (part: CoverPart, stop: AbortSignal): Promise<ReadAnswers[Kind]> => {
       const call = { signal: stop, room }
+      const { partitions } = part
       if (part.node === self) {
         // This node has reached the caller's position, but perhaps not a later one.
         if (position > this.#options.position) await node.admit({ position }, stop)
-        return await new NodeReads(node, local, part.partitions).answer(kind, query, call)
+        return await new NodeReads(node, local, partitions).answer(kind, query, call)
       }
       try {
-        const { visible, answer } = await askPeer({ peers, collection, position, ...part }, kind, query, call)
+        const question = encodeQuestion({ collection, position, partitions }, kind, query)
+        const bytes = await peers.ask(part.node, kind, question, call)
+        const { visible, answer } = await decodeAnswer(kind, bytes, room)
         onPosition(visible)
         return answer
       } catch (error) {
