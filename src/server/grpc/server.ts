@@ -20,40 +20,21 @@ import { type ApiContext, type Call, grpcFields, type RunningServer } from '../.
 import { refusalOf as refusalOfKey } from '../../api/key-rights.ts'
 import { type GrpcOperationName, type OperationTypes, operations } from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
-import type { ApiKey, Keyring, RefusedKeys } from '../../base/api-key.ts'
-import type { BodyBudgets } from '../../base/budgets.ts'
+import type { ApiKey, Keyring } from '../../base/api-key.ts'
 import { defaultCollection } from '../../base/collection.ts'
 import { DatabaseError, reasonHeader, reasonIn, reasonOfStatus, toDatabaseError } from '../../base/errors.ts'
-import type { Logger } from '../../base/log.ts'
-import type { ServiceMetrics } from '../../base/metrics.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
 import { setV8Flags, v8Flags } from '../../base/runtime.ts'
-import type { ServerCertificate } from '../certificate.ts'
 import { type Listener, listen } from '../listener.ts'
-import type { ReadScheduler } from '../read-scheduler.ts'
+import type { ServerOptions } from '../server-options.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
 import { addReflection, Health } from './services.ts'
 
-interface GrpcServerOptions {
-  readonly context: ApiContext
+interface GrpcServerOptions extends ServerOptions {
   readonly keys: Keyring
-  readonly host: string
-  readonly port: number
-  /** Whether other threads listen on the same port. */
-  readonly reusePort?: boolean
-  /** With one, the port speaks TLS. */
-  readonly certificate?: ServerCertificate | undefined
-  readonly maxRequestBytes: number
-  /** Time a client has to send a whole request, and to receive a whole answer. */
-  readonly requestTimeoutMs: number
   /** The interval of keepalive pings; for tests, shorter. */
   readonly keepaliveMs?: number
-  readonly budgets: BodyBudgets
-  readonly readScheduler: ReadScheduler
-  readonly refusedKeys: RefusedKeys
-  readonly metrics: ServiceMetrics
-  readonly logger: Logger
 }
 
 export interface GrpcServer extends RunningServer {

@@ -13,10 +13,10 @@ import type { ByteHold } from '../../base/budgets.ts'
 import { defaultCollection } from '../../base/collection.ts'
 import { DatabaseError, type Reason } from '../../base/errors.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
+import type { HttpServerOptions } from '../server-options.ts'
 import { type JsonAnswer, leavingOf, sendStream } from './answers.ts'
 import { answerRoom, RequestBody } from './bodies.ts'
 import { type PathParts, pathsOf, type Route, routes } from './routes.ts'
-import type { HttpServerOptions } from './server-options.ts'
 
 /** Adds the routes of each operation; those of a cluster only on its nodes. */
 export function addOperations(app: FastifyInstance, options: HttpServerOptions): void {

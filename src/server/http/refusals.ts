@@ -6,13 +6,13 @@ import { refusalOf } from '../../api/key-rights.ts'
 import { DatabaseError, reasonHeader } from '../../base/errors.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
 import { collectionPrefix } from '../../messages/http-paths.ts'
+import type { HttpServerOptions } from '../server-options.ts'
 import type { Connections } from './connections.ts'
 import { sendError } from './errors.ts'
 import { strictHeader } from './ignored-fields.ts'
 import { offeredBy } from './operations.ts'
 import { consolePath, isConsole } from './pages.ts'
 import { pathsOf, routes } from './routes.ts'
-import type { HttpServerOptions } from './server-options.ts'
 
 /** Refuses requests on any route for reasons that are evident from their head, before the body is read. */
 export function refuseRequests(

@@ -7,6 +7,7 @@ import type { ApiKey, Role } from '../../base/api-key.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { isLoopback } from '../../base/runtime.ts'
 import { type Listener, listen } from '../listener.ts'
+import type { HttpServerOptions } from '../server-options.ts'
 import { onClosed } from './answers.ts'
 import { cutSlowReader, RequestBody, readBody, refuseAndClose } from './bodies.ts'
 import { answerBelowFramework, Connections, refuseMalformed, socketOptions } from './connections.ts'
@@ -16,7 +17,6 @@ import { type FieldNotes, noteIgnored, readStrictHeader, strictHeader } from './
 import { addOperations, auditRefusal } from './operations.ts'
 import { addConsole, addDocs, addPages } from './pages.ts'
 import { allowOrigins, refuseRequests } from './refusals.ts'
-import type { HttpServerOptions } from './server-options.ts'
 
 /**
  * Serves the operations over HTTP/JSON, with health, readiness, metrics, the docs and the console. With TLS, clients
