@@ -14,7 +14,8 @@ import {
 import { DatabaseError, invalid } from '../base/errors.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { dimensionMax } from '../base/point.ts'
-import { type QuotaName, type Quotas, quotaBounds, quotaNames } from '../base/quotas.ts'
+import { type QuotaName, type Quotas, quotaBounds } from '../base/quotas.ts'
+import { snakeCase } from '../base/spelling.ts'
 import type { ApiContext, Call } from './call.ts'
 import { checkBetween, checkEnum, checkWhole, type IntegerInput } from './validation.ts'
 
@@ -203,10 +204,10 @@ function checkWords({ language = 'auto', paths, k1, b }: WordsInput): WordSettin
 }
 
 function checkQuotas(given: QuotasInput): Quotas {
-  const quotas = (Object.keys(quotaNames) as QuotaName[]).flatMap((name) => {
+  const quotas = (Object.keys(quotaBounds) as QuotaName[]).flatMap((name) => {
     const value = given[name]
     if (value === undefined) return []
-    return [[name, checkWhole(value, `quotas.${quotaNames[name]}`, quotaBounds[name])] as const]
+    return [[name, checkWhole(value, `quotas.${snakeCase(name)}`, quotaBounds[name])] as const]
   })
   return Object.fromEntries(quotas)
 }

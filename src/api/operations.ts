@@ -36,17 +36,23 @@ import {
   insertVectorsBatch,
 } from './insert-points.ts'
 import {
+  type CreatedKey,
+  type CreateKeyInput,
+  createKey,
   drainNode,
   getCluster,
   getSettings,
   getStats,
+  type KeyNameInput,
   type ListAuditInput,
   listAudit,
+  listKeys,
   listSlowRequests,
   type NodeInput,
   type ReplicasInput,
   refetchNode,
   removeNode,
+  revokeKey,
   type SlowRequestsAnswer,
   type Stats,
   setReplicas,
@@ -57,14 +63,6 @@ import {
   takeSnapshot,
   undrainNode,
 } from './inspect-service.ts'
-import {
-  type CreatedKey,
-  type CreateKeyInput,
-  createKey,
-  type KeyNameInput,
-  listKeys,
-  revokeKey,
-} from './keys.ts'
 import {
   type CountPointsInput,
   countPoints,

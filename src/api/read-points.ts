@@ -4,20 +4,12 @@ import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-text.ts'
 import { both } from '../base/key-filter.ts'
-import type { Include, Point } from '../base/point.ts'
+import type { AskedInclude, Include, Point } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import type { FacetCount, ListPage } from '../points/database.ts'
 import { type ApiContext, type Call, collectionNameOf } from './call.ts'
 import type { PointIdInput } from './change-point.ts'
-import {
-  checkId,
-  checkInclude,
-  checkLimit,
-  checkWhole,
-  type IncludeInput,
-  type IntegerInput,
-  shown,
-} from './validation.ts'
+import { checkId, checkInclude, checkLimit, checkWhole, type IntegerInput, shown } from './validation.ts'
 
 export interface ListPointsInput {
   /** Checked by the transport's reader. */
@@ -25,7 +17,7 @@ export interface ListPointsInput {
   readonly limit?: IntegerInput | undefined
   /** From the previous page; empty or absent for the first page. */
   readonly cursor?: string | undefined
-  readonly include?: IncludeInput | undefined
+  readonly include?: AskedInclude | undefined
 }
 
 /** A page, and which parts of its points the caller asked for. */
@@ -172,7 +164,7 @@ const limitMax = 1000
 /** The default of lists: everything that was stored except the vectors, which are usually much larger. */
 const includeOfLists: Include = { distance: false, payload: true, vector: false, version: false }
 
-function checkListInclude(input: IncludeInput | undefined, path: string): Include {
+function checkListInclude(input: AskedInclude | undefined, path: string): Include {
   if (input === undefined) return includeOfLists
   if (input.distance === true) {
     throw invalid(`${path}.distance is true, but the points of a list have no distance`)

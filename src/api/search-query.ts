@@ -1,6 +1,12 @@
 import { invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { distanceMetrics, type Metric, pinnedHitsMax, type SearchQuery } from '../base/point.ts'
+import {
+  type AskedInclude,
+  distanceMetrics,
+  type Metric,
+  pinnedHitsMax,
+  type SearchQuery,
+} from '../base/point.ts'
 import { asksForShape, checkShape, hasExamples, type ShapedQuery, type ShapeInput } from './answer-shape.ts'
 import type { ApiContext, Database, FieldNames } from './call.ts'
 import {
@@ -12,7 +18,6 @@ import {
   checkLimit,
   checkVector,
   type EnumInput,
-  type IncludeInput,
   type IntegerInput,
   noVector,
   unembedded,
@@ -32,7 +37,7 @@ export interface SearchInput extends ShapeInput {
   readonly filter?: Filter | undefined
   readonly exact?: boolean | undefined
   readonly maxDistance?: number | undefined
-  readonly include?: IncludeInput | undefined
+  readonly include?: AskedInclude | undefined
   readonly profile?: boolean | undefined
   /** true: those of `text`. */
   readonly words?: string | boolean | undefined

@@ -1,6 +1,7 @@
 import { type Attributes, attributeLimits, checkPath } from '../base/attributes.ts'
 import { cancellation, DatabaseError, invalid, wrongDimension } from '../base/errors.ts'
 import {
+  type AskedInclude,
   type ContentType,
   conflictRules,
   contentTypes,
@@ -258,20 +259,8 @@ export function answerTooLarge(): DatabaseError {
   return invalid(`the answer would have more than ${answerBytesMax} bytes: lower the limit, or include less`)
 }
 
-/** What the answer has in addition to ids. */
-export interface IncludeInput {
-  readonly distance?: boolean | undefined
-  readonly payload?: boolean | undefined
-  /** Paths, at most `pathsMax`; true for all attributes. */
-  readonly attributes?: readonly string[] | boolean | undefined
-  readonly vector?: boolean | undefined
-  readonly version?: boolean | undefined
-  readonly scores?: boolean | undefined
-  readonly highlight?: boolean | undefined
-}
-
 /** @param path of the field in the request, like `queries[3].include` */
-export function checkInclude(input: IncludeInput, path: string): Include {
+export function checkInclude(input: AskedInclude, path: string): Include {
   const { distance = false, payload = false, vector = false, version = false } = input
   const attributes = checkSelected(input.attributes, `${path}.attributes`)
   return {
@@ -286,7 +275,7 @@ export function checkInclude(input: IncludeInput, path: string): Include {
 }
 
 function checkSelected(
-  input: IncludeInput['attributes'],
+  input: AskedInclude['attributes'],
   path: string,
 ): readonly string[] | 'all' | undefined {
   if (input === undefined || input === false) return undefined

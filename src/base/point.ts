@@ -87,6 +87,23 @@ export type Precondition =
   | { readonly kind: 'filter'; readonly filter: Filter }
   | { readonly kind: 'absent' }
 
+/** What an answer can have in addition to ids. */
+export const includeNames = [
+  'distance',
+  'payload',
+  'attributes',
+  'vector',
+  'version',
+  'scores',
+  'highlight',
+] as const
+type IncludeName = (typeof includeNames)[number]
+
+/** As callers ask for it. `attributes` are paths, at most `pathsMax`, or true for all. */
+export type AskedInclude = { readonly [Name in Exclude<IncludeName, 'attributes'>]?: boolean | undefined } & {
+  readonly attributes?: readonly string[] | boolean | undefined
+}
+
 /** What an answer contains in addition to ids. */
 export interface Include {
   readonly distance: boolean

@@ -1,5 +1,6 @@
 import { SharedSum } from './budgets.ts'
 import { DatabaseError } from './errors.ts'
+import { snakeCase } from './spelling.ts'
 
 /** What a key or a collection may use at most, as whole numbers; absent: no limit. */
 export interface Quotas {
@@ -12,20 +13,6 @@ export interface Quotas {
 }
 
 export type QuotaName = keyof Quotas
-
-/** The names of the quotas in JSON. */
-export const quotaNames: { readonly [Name in QuotaName]: string } = {
-  points: 'points',
-  bytes: 'bytes',
-  requestsPerSecond: 'requests_per_second',
-  searchesInFlight: 'searches_in_flight',
-}
-
-/** The quotas that are set, by their names in JSON. */
-export function quotasJson(quotas: Quotas): Readonly<Record<string, number>> {
-  const set = Object.entries(quotas).filter(([, value]) => value !== undefined)
-  return Object.fromEntries(set.map(([name, value]) => [quotaNames[name as QuotaName], value]))
-}
 
 /** The largest rate whose pauses can be told apart. */
 export const quotaBounds: { readonly [Name in QuotaName]: { readonly min: 1; readonly max: number } } = {
@@ -154,7 +141,7 @@ export class Meter implements MeterSetup {
     this.#refusals.add(1)
     const helps = name === 'requestsPerSecond' || name === 'searchesInFlight'
     const are = name === 'bytes' ? 'are' : 'would be'
-    const what = `${quotaNames[name]} of ${this.what} ${are} ${value}, the quota is ${this.quotas[name]}`
+    const what = `${snakeCase(name)} of ${this.what} ${are} ${value}, the quota is ${this.quotas[name]}`
     return helps
       ? new DatabaseError('overloaded', `${what}: try again later`)
       : new DatabaseError('quota_exceeded', what)

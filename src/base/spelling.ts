@@ -1,3 +1,16 @@
+/** The name that JSON has for a field: `efMultiplier` is `ef_multiplier`. */
+export function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+/** The fields of an object by their names in JSON, without those that are undefined. */
+export function inSnakeCase<Value>(fields: { readonly [name: string]: Value | undefined }): {
+  readonly [name: string]: Value
+} {
+  const entries = Object.entries(fields).filter((entry): entry is [string, Value] => entry[1] !== undefined)
+  return Object.fromEntries(entries.map(([name, value]) => [snakeCase(name), value]))
+}
+
 /**
  * Finds the name that was probably meant: one that differs in a third of the letters at most. Case and punctuation do not
  * count, so `on_conflict` is near `onConflict`.

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { collectionNameRule, type HnswSettings, type WordLanguageChoice } from '../base/collection.ts'
-import { type Quotas, quotasJson } from '../base/quotas.ts'
+import type { Quotas } from '../base/quotas.ts'
+import { inSnakeCase } from '../base/spelling.ts'
 import type { CollectionInfo, Words } from '../client/client.ts'
 import { aligned, type Environment, finite, UsageError, whole } from './arguments.ts'
 import { addConnectionOptions, type ConnectionOptions, withClient } from './connection.ts'
@@ -130,7 +131,7 @@ async function removeAlias(
 
 /** Formats a collection with the names of the HTTP interface. */
 function jsonOf({ hnsw, quotas, ...rest }: CollectionInfo): string {
-  const bounded = quotas && { quotas: quotasJson(quotas) }
+  const bounded = quotas && { quotas: inSnakeCase({ ...quotas }) }
   return JSON.stringify({ ...rest, hnsw: { m: hnsw.m, ef_construction: hnsw.efConstruction }, ...bounded })
 }
 

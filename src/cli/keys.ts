@@ -1,6 +1,6 @@
 import { newApiKey, type Role } from '../base/api-key.ts'
 import { filterText } from '../base/filter-text.ts'
-import { quotasJson } from '../base/quotas.ts'
+import { inSnakeCase } from '../base/spelling.ts'
 import { readConfig } from '../config.ts'
 import { addKey, limitsText, readKeysFile, removeKey } from '../service/keys-file.ts'
 import { type Environment, UsageError } from './arguments.ts'
@@ -54,7 +54,7 @@ export function listKeys(options: FileOptions, environment: Environment): void {
       ...(collections === undefined ? [] : [`collections ${collections.join(',')}`]),
       ...(filter === undefined ? [] : [`filter ${filterText(filter, shownMax)}`]),
       ...(expiresAtMs === undefined ? [] : [`expires ${new Date(expiresAtMs).toISOString()}`]),
-      ...Object.entries(quotasJson(quotas ?? {})).map(([quota, most]) => `${quota} ${most}`),
+      ...Object.entries(inSnakeCase({ ...quotas })).map(([quota, most]) => `${quota} ${most}`),
     ]
     console.log(parts.join('  '))
   }

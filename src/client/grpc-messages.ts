@@ -7,8 +7,8 @@ import { filterIn, filterMessage as messageOf } from '../messages/filters.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
-import { hitOf as hitIn, profileOf, quotasOf, wordSettingsOf } from '../messages/points.ts'
-import type { Encoded } from '../messages/reader.ts'
+import { hitOf as hitIn, profileOf, wordSettingsOf } from '../messages/points.ts'
+import { type Encoded, valuesIn } from '../messages/reader.ts'
 import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
 import type { Init } from '../messages/writer.ts'
 import type {
@@ -156,8 +156,7 @@ export function selectionMessage(
 }
 
 export function changedOf(message: Encoded<messages.ChangeByFilterResponse>): Changed {
-  const { changed, more } = message.read()
-  return { changed: Number(changed), more }
+  return valuesIn(message.read())
 }
 
 export function facetsOf(
@@ -213,16 +212,14 @@ function settingOf(message: Encoded<messages.Evaluation>): MeasuredSetting {
   const { balance, ef, mean } = message.read()
   const paths = objectOf([...message.entries('paths')], (weight) => weight)
   return {
-    ...(balance !== undefined && { balance }),
-    ...(ef !== undefined && { ef: Number(ef) }),
+    ...valuesIn({ balance, ef }),
     ...(Object.keys(paths).length > 0 && { paths }),
     ...relevanceOf(mean!),
   }
 }
 
 function relevanceOf(message: Encoded<messages.Relevance>): Relevance {
-  const { ndcg, recall, mrr } = message.read()
-  return { ndcg, recall, mrr }
+  return valuesIn(message.read())
 }
 
 export function foundOf(message: Encoded<messages.SearchResponse>): Found {
@@ -280,7 +277,7 @@ export function collectionOf(message: Encoded<messages.Collection>): CollectionI
     hnsw: { m, efConstruction },
     ...(embeddingModel === undefined ? {} : { embeddingModel }),
     ...(words && { words: wordsOf(words) }),
-    ...(quotas && { quotas: quotasOf(quotas) }),
+    ...(quotas && { quotas: valuesIn(quotas.read()) }),
   }
 }
 
@@ -293,7 +290,7 @@ export function auditOf(message: Encoded<messages.ListAuditResponse>): AuditPage
   const records = Array.from(message.items('records'), (item): AuditRecord => {
     const { timeUs, error, transport, ...record } = item.read()
     return {
-      ...present(record),
+      ...valuesIn(record),
       time: new Date(Number(timeUs) / 1000),
       ...(error !== undefined && { error: error as Reason }),
       ...(transport !== undefined && { transport: transport as AuditRecord['transport'] }),
@@ -305,25 +302,19 @@ export function auditOf(message: Encoded<messages.ListAuditResponse>): AuditPage
 
 export function keyOf(message: Encoded<messages.KeyInfo>): KeyInfo {
   const { name, role, collections, filter, expiresAtUs, quotas } = message.read()
-  const { points, ...rates } = quotas?.read() ?? {}
   return {
     name,
     role: role as KeyInfo['role'],
     ...(collections.length > 0 && { collections }),
     ...(filter && { filter: clientFilter(filter) }),
     ...(expiresAtUs !== undefined && { expiresAt: dateOf(Number(expiresAtUs)) }),
-    ...(quotas && { quotas: present({ ...(points !== undefined && { points: Number(points) }), ...rates }) }),
+    ...(quotas && { quotas: valuesIn(quotas.read()) }),
   }
 }
 
 function clientFilter(message: Encoded<messages.Filter>): Filter {
   const text = filterText(atOnce(filterIn(message, 'filter')), Number.POSITIVE_INFINITY)
   return attributeFromJson(JSON.parse(text)) as Filter
-}
-
-/** The fields that have a value. */
-function present<Fields extends object>(fields: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields
 }
 
 export function settingsMessage({ words, ...settings }: NewCollection): Init<messages.PutCollectionRequest> {

@@ -1,6 +1,7 @@
 import { jsonNumbers } from '../base/attribute-json.ts'
 import { cancellation, DatabaseError, reasonHeader, reasonIn, reasonOfStatus } from '../base/errors.ts'
 import { positionHeader } from '../base/request-headers.ts'
+import { snakeCase } from '../base/spelling.ts'
 import { type HttpOperation, type HttpParts, httpRequest } from '../messages/http-paths.ts'
 import {
   addressesIn,
@@ -180,7 +181,7 @@ export function bodyOf(input: object): string {
 export function fieldsJson(fields: object): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]: [string, unknown]) => [
-      jsonNames[name] ?? name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      jsonNames[name] ?? snakeCase(name),
       value && (jsonOf[name]?.(value as never) ?? value),
     ]),
   )

@@ -21,6 +21,7 @@ import {
   contentTypes,
   dimensionMax,
   distanceMetrics,
+  includeNames,
   isUuid,
   onErrorRules,
   rerankMax,
@@ -271,14 +272,12 @@ function numbersIn(value: unknown, at: string, expected: string): Readonly<Recor
   return objectOf(entries, (number) => number)
 }
 
-const includeFields = {
-  distance: optional(booleanIn),
-  payload: optional(booleanIn),
-  attributes: optional((value, at) => (typeof value === 'boolean' ? value : textsIn(value, at))),
-  vector: optional(booleanIn),
-  version: optional(booleanIn),
-  scores: optional(booleanIn),
-  highlight: optional(booleanIn),
+const includeFields = Object.fromEntries(
+  includeNames.map((name) => [name, optional(name === 'attributes' ? selectedIn : booleanIn)]),
+) as FieldReaders<Include>
+
+function selectedIn(value: unknown, at: string): readonly string[] | boolean {
+  return typeof value === 'boolean' ? value : textsIn(value, at)
 }
 
 /** Only what is given: an absent part may have a default that differs from false. */

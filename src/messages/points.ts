@@ -13,10 +13,9 @@ import {
   type Profile,
   type VectorQuery,
 } from '../base/point.ts'
-import type { Quotas } from '../base/quotas.ts'
 import { filterMessage, filterOf } from './filters.ts'
 import type * as messages from './generated/vectordb_pb.js'
-import type { Encoded } from './reader.ts'
+import { type Encoded, valuesIn } from './reader.ts'
 import { attributesMessage, attributesOf, idIn, idMessage, nameOf, payloadMessage } from './values.ts'
 import { copyOf, type VectorOf, vectorIn } from './vectors.ts'
 import type { Init } from './writer.ts'
@@ -88,16 +87,14 @@ export function hitOf<StoredPayload>(
   readonly payload?: StoredPayload
   readonly vector?: Float32Array
 } & HitFigures {
-  const { id, payload, vector, ...others } = message.read()
-  const { highlight: _, ...numbers } = others as typeof others & { readonly highlight?: unknown }
-  const highlight = 'highlight' in others ? highlightOf(message as Encoded<messages.Hit>) : []
-  const given = Object.entries(numbers).filter(([, value]) => value !== undefined)
+  const { id, payload, vector, ...figures } = message.read()
+  const highlight = 'highlight' in figures ? highlightOf(message as Encoded<messages.Hit>) : []
   return {
     ...(id === undefined ? {} : { id: idIn(id) }),
     ...(payload === undefined ? {} : { payload: payloadIn(payload) }),
     ...(vector === undefined ? {} : { vector: vectorIn(vector, copyOf) }),
     ...(highlight.length === 0 ? {} : { highlight }),
-    ...Object.fromEntries(given.map(([name, value]) => [name, Number(value)])),
+    ...valuesIn(figures),
   }
 }
 
@@ -205,36 +202,11 @@ export function* queryOf(message: Encoded<messages.SearchRequest>, vectorOf: Vec
 }
 
 export function profileOf(message: Encoded<messages.Profile>): Profile {
-  const {
-    plan,
-    reason,
-    points,
-    matching,
-    compared,
-    measured,
-    ef,
-    efMultiplier,
-    filterUs,
-    queueUs,
-    searchUs,
-    recallEstimate,
-  } = message.read()
-  const steps = Array.from(message.items('steps'), (item) => {
-    const { step, points: left, us } = item.read()
-    return { step, points: Number(left), us: Number(us) }
-  })
+  const { plan, recallEstimate, ...figures } = message.read()
+  const steps = Array.from(message.items('steps'), (each) => valuesIn(each.read()))
   return {
+    ...valuesIn(figures),
     plan: plan as Profile['plan'],
-    reason,
-    points: Number(points),
-    matching: Number(matching),
-    compared: Number(compared),
-    measured: Number(measured),
-    ef,
-    efMultiplier,
-    filterUs: Number(filterUs),
-    queueUs: Number(queueUs),
-    searchUs: Number(searchUs),
     recallEstimate,
     ...(steps.length > 0 && { steps }),
   }
@@ -242,26 +214,7 @@ export function profileOf(message: Encoded<messages.Profile>): Profile {
 
 /** Reads the words that a collection declares. */
 export function wordSettingsOf(message: Encoded<messages.WordSettings>): WordSettings {
-  const { language, k1, b } = message.read()
-  const paths = Array.from(message.items('paths'), (each) => {
-    const { path, weight } = each.read()
-    return { path, weight }
-  })
-  return {
-    language: language as WordLanguageChoice,
-    paths,
-    ...(k1 === undefined ? {} : { k1 }),
-    ...(b === undefined ? {} : { b }),
-  }
-}
-
-/** Reads the quotas of a collection. */
-export function quotasOf(message: Encoded<messages.Quotas>): Quotas {
-  const { points, bytes, requestsPerSecond, searchesInFlight } = message.read()
-  return {
-    ...(points === undefined ? {} : { points: Number(points) }),
-    ...(bytes === undefined ? {} : { bytes: Number(bytes) }),
-    ...(requestsPerSecond === undefined ? {} : { requestsPerSecond }),
-    ...(searchesInFlight === undefined ? {} : { searchesInFlight }),
-  }
+  const { language, ...parameters } = message.read()
+  const paths = Array.from(message.items('paths'), (each) => valuesIn(each.read()))
+  return { ...valuesIn(parameters), language: language as WordLanguageChoice, paths }
 }

@@ -121,6 +121,23 @@ export type Fields<Shape> = {
   readonly [Name in keyof Shape as Name extends ReadName<Shape, Name> ? Name : never]: FieldValue<Shape[Name]>
 }
 
+/** The single values among fields of a message, whole numbers as numbers; those that are absent and lists are left out. */
+export function valuesIn<Given extends object>(fields: Given): Values<Given> {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined && !Array.isArray(value))
+  return Object.fromEntries(
+    given.map(([name, value]) => [name, typeof value === 'bigint' ? Number(value) : value]),
+  ) as Values<Given>
+}
+
+type Values<Given> = {
+  readonly [Name in keyof Given as undefined extends Given[Name] ? never : Name]: Exclude<Given[Name], bigint>
+} & {
+  readonly [Name in keyof Given as undefined extends Given[Name] ? Name : never]?: Exclude<
+    Given[Name],
+    bigint | undefined
+  >
+}
+
 type ReadName<Shape, Name extends keyof Shape> = Name extends '$typeName' | '$unknown'
   ? never
   : Shape[Name] extends

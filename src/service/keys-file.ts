@@ -8,7 +8,8 @@ import { DatabaseError } from '../base/errors.ts'
 import { replaceFileAsync, versionOfFiles, watchFiles } from '../base/files.ts'
 import type { Filter } from '../base/filter.ts'
 import { faultOfKeyFilter } from '../base/key-filter.ts'
-import { type Quotas, quotaBounds, quotaNames, quotasJson } from '../base/quotas.ts'
+import { type Quotas, quotaBounds } from '../base/quotas.ts'
+import { inSnakeCase, snakeCase } from '../base/spelling.ts'
 import { atOnce } from '../base/turns.ts'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
@@ -220,10 +221,10 @@ function quotasIn(given: unknown, hasFilter: boolean): KeyQuotas {
   }
   const quotas: { -readonly [Name in keyof KeyQuotas]: KeyQuotas[Name] } = {}
   for (const [json, value] of Object.entries(given)) {
-    const name = keyQuotas.find((each) => quotaNames[each] === json)
+    const name = keyQuotas.find((each) => snakeCase(each) === json)
     if (name === undefined) {
       throw new Error(
-        `has a quota ${JSON.stringify(json)}, it may have ${keyQuotas.map((each) => quotaNames[each]).join(', ')}`,
+        `has a quota ${JSON.stringify(json)}, it may have ${keyQuotas.map(snakeCase).join(', ')}`,
       )
     }
     const { min, max } = quotaBounds[name]
@@ -252,7 +253,7 @@ export function limitsText({
   readonly expiresAt?: string | undefined
   readonly quotas?: Quotas | undefined
 }): string | undefined {
-  const quotasText = JSON.stringify(quotasJson(quotas ?? {}))
+  const quotasText = JSON.stringify(inSnakeCase({ ...quotas }))
   const members = [
     ...(collections === undefined ? [] : [`"collections":${JSON.stringify(collections)}`]),
     ...(filter === undefined ? [] : [`"filter":${filter}`]),

@@ -18,11 +18,10 @@ import {
   newPointOf,
   patchMessage,
   patchOf,
-  quotasOf,
   storedOf,
   wordSettingsOf,
 } from '../../messages/points.ts'
-import { Encoded, type Fields } from '../../messages/reader.ts'
+import { Encoded, type Fields, valuesIn } from '../../messages/reader.ts'
 import { idIn, idMessage, payloadMessage } from '../../messages/values.ts'
 import { bytesOfIds, bytesOfNumbers, copiesOf, idsOf, numbersOf } from '../../messages/vectors.ts'
 import { type Init, MessageWriter } from '../../messages/writer.ts'
@@ -209,7 +208,7 @@ function* requestOf(request: Fields<LogRequest>['request'], bytes: Buffer): Gene
       const { name, dimension, hnsw, words, withoutWords, quotas } = request.value.read()
       const { m, efConstruction } = given(hnsw, (each) => each.read())
       const declared = withoutWords ? { words: null } : words && { words: wordSettingsOf(words) }
-      const bounded = quotas && { quotas: quotasOf(quotas) }
+      const bounded = quotas && { quotas: valuesIn(quotas.read()) }
       const settings = { dimension, hnsw: { m, efConstruction }, ...declared, ...bounded }
       return { kind: 'create', name, settings }
     }

@@ -4,8 +4,8 @@ import type { Logger } from '../../base/log.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import type { ServedData } from '../../collections/served-data.ts'
 import type { CollectionHead } from '../../messages/generated/cluster_pb.js'
-import { quotasOf, wordSettingsOf } from '../../messages/points.ts'
-import type { Fields } from '../../messages/reader.ts'
+import { wordSettingsOf } from '../../messages/points.ts'
+import { type Fields, valuesIn } from '../../messages/reader.ts'
 import { type Applied, PartitionDigest } from '../../storage/applied.ts'
 import { mainNumber } from '../../storage/catalog.ts'
 import { openDataStore, type StoreOptions } from '../../storage/data-store.ts'
@@ -135,7 +135,7 @@ function appliedOf({ applied, sequence }: Fields<CollectionHead>, logId: string)
 }
 
 function declaredIn({ words, quotas }: Fields<CollectionHead>): Declared {
-  return { words: words && wordSettingsOf(words), quotas: quotas && quotasOf(quotas) }
+  return { words: words && wordSettingsOf(words), quotas: quotas && valuesIn(quotas.read()) }
 }
 
 async function addCollection(

@@ -1,7 +1,7 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
 import type { AuditPage } from '../../api/audit.ts'
 import type { InsertedBatch, ItemError } from '../../api/insert-points.ts'
-import type { CreatedKey } from '../../api/keys.ts'
+import type { CreatedKey } from '../../api/inspect-service.ts'
 import { type Facets, type FoundPoint, type ListAnswer, pointNotFound } from '../../api/read-points.ts'
 import { hasDetails, type SearchAnswer } from '../../api/search-points.ts'
 import { answerBytesMax, answerTooLarge } from '../../api/validation.ts'

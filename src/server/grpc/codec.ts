@@ -21,17 +21,12 @@ import type { OnErrorInput } from '../../api/insert-points.ts'
 import type { ListAuditInput } from '../../api/inspect-service.ts'
 import type { GrpcOperationName, OperationTypes } from '../../api/operations.ts'
 import type { SearchInput } from '../../api/search-query.ts'
-import {
-  type IncludeInput,
-  type PayloadInput,
-  type PointInput,
-  pathsMax,
-  tooManyPaths,
-} from '../../api/validation.ts'
+import { type PayloadInput, type PointInput, pathsMax, tooManyPaths } from '../../api/validation.ts'
 import { checkDateTime } from '../../base/attributes.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'
 import { DatabaseError, invalid } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'
+import type { AskedInclude } from '../../base/point.ts'
 import { inTurns } from '../../base/turns.ts'
 import { wireLength, wireVarint } from '../../messages/fields.ts'
 import { filterIn } from '../../messages/filters.ts'
@@ -442,7 +437,7 @@ function groupByIn(message: Encoded<messages.GroupBy>): GroupByInput {
   return { path, size }
 }
 
-function includeIn(message: Encoded<messages.Include>): IncludeInput {
+function includeIn(message: Encoded<messages.Include>): AskedInclude {
   const { attributes, ...flags } = message.read()
   return {
     ...flags,

@@ -1,7 +1,12 @@
 import type { AuditPage } from '../../api/audit.ts'
 import type { CollectionStats, CollectionTotals, StatsOfNodes } from '../../api/call.ts'
-import type { ListAuditInput, SlowRequestsAnswer, Stats, TakenSnapshot } from '../../api/inspect-service.ts'
-import type { CreatedKey } from '../../api/keys.ts'
+import type {
+  CreatedKey,
+  ListAuditInput,
+  SlowRequestsAnswer,
+  Stats,
+  TakenSnapshot,
+} from '../../api/inspect-service.ts'
 import type { SlowRequest } from '../../api/slow-requests.ts'
 import type { KeyInfo } from '../../base/api-key.ts'
 import { DateTime, formatDateTime, parseDateTime, shownText } from '../../base/attributes.ts'
@@ -9,9 +14,9 @@ import { invalid } from '../../base/errors.ts'
 import { filterText } from '../../base/filter-text.ts'
 import { partitionCount } from '../../base/partitions.ts'
 import { distanceMetrics, type Metric } from '../../base/point.ts'
-import { quotasJson } from '../../base/quotas.ts'
 import { positionHeader } from '../../base/request-headers.ts'
 import type { SettingInfo } from '../../base/setting-info.ts'
+import { inSnakeCase } from '../../base/spelling.ts'
 import type { StreamedAnswer } from './answers.ts'
 
 /** What operators see: the state of an index, the slowest requests and the settings as JSON, and snapshots. */
@@ -19,7 +24,7 @@ import type { StreamedAnswer } from './answers.ts'
 export function encodeStats({ collection, stats, totals, quotas }: Stats): string {
   const json = 'nodes' in stats ? statsOfNodesJson(collection, stats) : statsJson(collection, stats)
   const { max = {}, ...use } = quotas ?? {}
-  const quotasOf = quotas && { ...quotasJson(max), ...use }
+  const quotasOf = quotas && { ...inSnakeCase({ ...max }), ...use }
   return JSON.stringify({ ...json, quotas: quotasOf, all_collections: totals && totalsJson(totals) })
 }
 
@@ -85,7 +90,7 @@ function keyJson({ filter, expiresAtMs, quotas, ...key }: KeyInfo): object {
     ...key,
     ...(filter && { filter: JSON.parse(filterText(filter, Number.POSITIVE_INFINITY)) }),
     ...(expiresAtMs !== undefined && { expires_at: formatDateTime(new DateTime(expiresAtMs * 1000)) }),
-    ...(quotas && { quotas: quotasJson(quotas) }),
+    ...(quotas && { quotas: inSnakeCase({ ...quotas }) }),
   }
 }
 

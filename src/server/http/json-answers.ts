@@ -9,8 +9,8 @@ import { reasons } from '../../base/errors.ts'
 import { IdTexts, type SearchResults } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../../base/ids.ts'
 import type { HitDetails, Include, Payload, Profile } from '../../base/point.ts'
-import { quotasJson } from '../../base/quotas.ts'
 import type { EvaluatedPoints } from '../../base/relevance.ts'
+import { inSnakeCase } from '../../base/spelling.ts'
 import { inTurns } from '../../base/turns.ts'
 import { encodeAttributes, encodeDateTime } from '../../messages/json-attributes.ts'
 import { encodeIdLists, encodeIds, type JsonAnswer, JsonText } from './answers.ts'
@@ -151,22 +151,7 @@ function attributesAlone(payload: Payload | undefined): string {
 }
 
 function profileJson(profile: Profile | undefined): string {
-  if (profile === undefined) return 'null'
-  return JSON.stringify({
-    plan: profile.plan,
-    reason: profile.reason,
-    points: profile.points,
-    matching: profile.matching,
-    compared: profile.compared,
-    measured: profile.measured,
-    ef: profile.ef,
-    ef_multiplier: profile.efMultiplier,
-    filter_us: profile.filterUs,
-    queue_us: profile.queueUs,
-    search_us: profile.searchUs,
-    recall_estimate: profile.recallEstimate,
-    steps: profile.steps,
-  })
+  return profile === undefined ? 'null' : JSON.stringify(inSnakeCase({ ...profile }))
 }
 
 export function encodeCount(count: number): string {
@@ -254,7 +239,7 @@ function inJson(info: CountedCollection): object {
     name,
     dimension,
     points,
-    hnsw: { m: hnsw.m, ef_construction: hnsw.efConstruction },
+    hnsw: inSnakeCase({ ...hnsw }),
     aliases,
     partitions,
     embedding_model: embeddingModel,
@@ -262,6 +247,6 @@ function inJson(info: CountedCollection): object {
       ...words,
       paths: Object.fromEntries(words.paths.map(({ path, weight }) => [path, weight])),
     },
-    quotas: quotas && quotasJson(quotas),
+    quotas: quotas && inSnakeCase({ ...quotas }),
   }
 }

@@ -32,22 +32,17 @@ import {
   tooManyJudgements,
 } from '../../api/evaluate-points.ts'
 import type { InsertVectorsBatchInput, OnErrorInput } from '../../api/insert-points.ts'
-import type { CreateKeyInput } from '../../api/keys.ts'
+import type { CreateKeyInput } from '../../api/inspect-service.ts'
 import type { CountPointsInput, FacetPointsInput, ListPointsInput } from '../../api/read-points.ts'
 import type { SearchPointsBatchInput } from '../../api/search-points.ts'
 import type { SearchInput, StatisticsInput } from '../../api/search-query.ts'
-import {
-  type IncludeInput,
-  type PayloadInput,
-  type PointInput,
-  pathsMax,
-  tooManyPaths,
-} from '../../api/validation.ts'
+import { type PayloadInput, type PointInput, pathsMax, tooManyPaths } from '../../api/validation.ts'
 import type { KeyQuotas } from '../../base/api-key.ts'
 import { placeOf } from '../../base/attributes.ts'
 import { wordBounds } from '../../base/collection.ts'
 import { DatabaseError, invalid } from '../../base/errors.ts'
-import { dimensionMax } from '../../base/point.ts'
+import { type AskedInclude, dimensionMax, includeNames } from '../../base/point.ts'
+import { snakeCase } from '../../base/spelling.ts'
 import { inTurns } from '../../base/turns.ts'
 import { readAttributes, readDateTime, readExactNumber, readSet } from '../../messages/json-attributes.ts'
 import { readFilter } from '../../messages/json-filter.ts'
@@ -76,7 +71,7 @@ type FieldReaders<Input> = {
   readonly [Name in keyof Input]?: FieldReader<Exclude<Input[Name], undefined>>
 }
 
-/** Reads an object by a table of its fields, whose names in JSON follow from those in the input. */
+/** Reads an object by a table of its fields, whose names in JSON follow from those in the input, without units. */
 class ObjectReader<Input extends object> {
   readonly #readers: ReadonlyMap<string, readonly [name: string, read: FieldReader<unknown>]>
   readonly #names: readonly string[]
@@ -85,7 +80,7 @@ class ObjectReader<Input extends object> {
   /** @param strictName the object's name in messages, if other fields are refused and not skipped */
   constructor(fields: FieldReaders<Input>, strictName?: string) {
     const entries = Object.entries(fields as Readonly<Record<string, FieldReader<unknown>>>)
-    this.#readers = new Map(entries.map(([name, read]) => [jsonName(name), [name, read]]))
+    this.#readers = new Map(entries.map(([name, read]) => [snakeCase(name.replace(/Us$/, '')), [name, read]]))
     this.#names = [...this.#readers.keys()]
     this.#strictName = strictName
   }
@@ -115,11 +110,6 @@ class ObjectReader<Input extends object> {
     }
     return input as Input
   }
-}
-
-/** The name that JSON has for a field: in snake case, without a unit. */
-function jsonName(name: string): string {
-  return name.replace(/Us$/, '').replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
 /**
@@ -181,16 +171,10 @@ function kindOf(value: unknown): JsonKind {
 const filter = { steps: readFilter }
 
 /** Its fields must be known: a misspelled one would be missing from the answer. */
-const include = new ObjectReader<IncludeInput>(
-  {
-    distance: readBoolean,
-    payload: readBoolean,
-    attributes: readSelected,
-    vector: readBoolean,
-    version: readBoolean,
-    scores: readBoolean,
-    highlight: readBoolean,
-  },
+const include = new ObjectReader<AskedInclude>(
+  Object.fromEntries(
+    includeNames.map((name) => [name, name === 'attributes' ? readSelected : readBoolean]),
+  ) as FieldReaders<AskedInclude>,
   'include',
 )
 
