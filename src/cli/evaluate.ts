@@ -1,21 +1,16 @@
 import { readFileSync } from 'node:fs'
-import type { Metric } from '../base/point.ts'
 import { type EvaluatedPoints, type Relevance, settingText } from '../base/relevance.ts'
 import type { EvaluationQuery, Judgement } from '../client/client.ts'
 import { type Environment, UsageError } from './arguments.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'
 import { boostsIn, filterIn } from './points.ts'
 
-export interface EvaluateOptions extends ConnectionOptions {
+export interface EvaluateOptions
+  extends ConnectionOptions,
+    Pick<EvaluationQuery, 'metric' | 'balance' | 'ef' | 'diversity' | 'rerank' | 'sweep'> {
   readonly k: number
-  readonly sweep?: readonly string[]
-  readonly metric: Metric
-  readonly balance?: number
-  readonly ef?: number
   readonly filter?: string
   readonly boost?: readonly string[]
-  readonly diversity?: number
-  readonly rerank?: number
   readonly json?: boolean
 }
 
@@ -26,13 +21,12 @@ export async function evaluate(
   environment: Environment,
 ): Promise<void> {
   const judgements = judgementsIn(file)
-  const { k, metric, balance, ef, diversity, rerank } = options
+  const { k, metric, balance, ef, diversity, rerank, sweep } = options
   const boost = options.boost && boostsIn(options.boost)
-  const settings = { k, metric, balance, ef, diversity, rerank, boost }
+  const settings = { k, metric, balance, ef, diversity, rerank, sweep, boost }
   const filter = filterIn(options)
-  const sweep = options.sweep as EvaluationQuery['sweep']
   await withClient(options, environment, async (client) => {
-    const answer = await client.evaluate({ ...settings, judgements, sweep, filter })
+    const answer = await client.evaluate({ ...settings, judgements, filter })
     if (options.json) return console.log(JSON.stringify(answer))
     print(answer, judgements, k)
   })

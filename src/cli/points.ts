@@ -358,32 +358,24 @@ const textHelp =
   'a text that the service embeds in place of a vector (default: the content, if the service has embeddings)'
 const expiryHelp = 'when it expires, like 2026-12-01T00:00:00Z; `never` for no expiry'
 
-export interface QueryOptions extends ConnectionOptions, ReaderOptions {
+export interface QueryOptions
+  extends ConnectionOptions,
+    ReaderOptions,
+    Pick<Query, 'ef' | 'exact' | 'maxDistance' | 'words' | 'balance' | 'like' | 'unlike' | 'diversity'>,
+    Pick<Query, 'limit' | 'text' | 'rerank'> {
+  readonly metric: Metric
   readonly vector?: string
   readonly vectorFile?: string
   readonly row?: number
-  readonly like?: readonly string[]
-  readonly text?: string
-  /** true: those of `text`. */
-  readonly words?: string | true
-  readonly balance?: number
   readonly statistics?: string
   /** true: the first page. */
   readonly cursor?: string | true
   readonly highlight?: boolean
   readonly boost?: readonly string[]
-  readonly unlike?: readonly string[]
-  readonly diversity?: number
   readonly groupBy?: string
   readonly groupSize?: number
-  readonly rerank?: number
   readonly skipErrors?: boolean
-  readonly metric: Metric
-  readonly limit: number
-  readonly ef?: number
   readonly filter?: string
-  readonly exact?: boolean
-  readonly maxDistance?: number
   readonly profile?: boolean
   readonly json?: boolean
 }
@@ -405,15 +397,12 @@ export async function query(options: QueryOptions, environment: Environment): Pr
       ...((words ?? options.boost ?? rerank) !== undefined && { scores: true }),
       ...(highlight && { highlight }),
     }
-    const shape = shapeOf(options)
     const asked = {
-      ...near,
       metric,
       limit,
       words,
       balance,
       statistics,
-      cursor: cursor === true ? '' : cursor,
       ef,
       filter,
       exact,
@@ -421,7 +410,8 @@ export async function query(options: QueryOptions, environment: Environment): Pr
       include,
       profile,
     }
-    const answer = await client.searchHits({ ...asked, ...shape })
+    const page = { cursor: cursor === true ? '' : cursor }
+    const answer = await client.searchHits({ ...near, ...asked, ...page, ...shapeOf(options) })
     if (answer.hits.length === 0) console.error(nothingFound(options, environment))
     let rank = 0
     for (const { value, hits } of answer.groups ?? [{ value: undefined, hits: answer.hits }]) {

@@ -7,9 +7,14 @@ import { filterIn, filterMessage as messageOf } from '../messages/filters.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
-import { hitOf as hitIn, profileOf, wordSettingsOf } from '../messages/points.ts'
+import {
+  hitOf as hitIn,
+  patchMessage as patchOfPoint,
+  profileOf,
+  wordSettingsOf,
+} from '../messages/points.ts'
 import { type Encoded, valuesIn } from '../messages/reader.ts'
-import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
+import { idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
 import type { Init } from '../messages/writer.ts'
 import type {
   AuditPage,
@@ -69,47 +74,34 @@ export function putMessage(
 }
 
 export function patchMessage(patch: CheckedChange & Partial<CheckedPatch>): Init<messages.Patch> {
-  const { set, unset, content, contentType, expiresAt, vector, text } = patch
-  return {
-    set: set && attributesMessage(set),
-    unset: [...(unset ?? []), ...(expiresAt === null ? ['$expires_at'] : [])],
-    content,
-    contentType: contentType && contentTypes.indexOf(contentType),
-    expiresAtUs: expiresAt?.us,
-    vector: vector && { values: vector },
-    text,
-  }
+  const { expiresAt, text, ...same } = patch
+  return { ...patchOfPoint({ ...same, expiresAtUs: expiresAt === null ? null : expiresAt?.us }), text }
 }
 
 /** @param path of the query in the request: '' or like `queries[3].` */
 export function queryMessage(query: CheckedQuery, path = ''): Init<messages.SearchRequest> {
-  const { vector, id, text, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
-  const { words, balance, cursor, boost = [], like = [], unlike = [], groupBy, onError } = query
+  const { vector, id, metric, filter, include, words, statistics, onError, ...same } = query
+  const { boost = [], like = [], unlike = [] } = query
   return {
+    ...same,
+    ...wordsMessage(words),
     queryVector: vector && { values: vector },
     nearId: id === undefined ? undefined : idMessage(id),
-    text,
     similarity: metric === undefined ? undefined : distanceMetrics.indexOf(metric),
-    limit,
-    ef,
     filter: optionalFilter(filter, `${path}filter`),
-    exact,
-    maxDistance,
     include: include && includeMessage(include),
-    profile,
-    words: words === true ? undefined : words,
-    wordsOfText: words === true || undefined,
-    balance,
-    cursor,
-    statistics: query.statistics && filterMessage(query.statistics.filter, `${path}statistics.filter`),
+    statistics: statistics && filterMessage(statistics.filter, `${path}statistics.filter`),
     boost: boostMessages(boost, path),
     like: like.map(idMessage),
     unlike: unlike.map(idMessage),
-    diversity: query.diversity,
-    groupBy,
-    rerank: query.rerank,
     onError: onError && onErrorRules.indexOf(onError),
   }
+}
+
+function wordsMessage(
+  words: CheckedQuery['words'],
+): Pick<Init<messages.SearchRequest>, 'words' | 'wordsOfText'> {
+  return words === true ? { wordsOfText: true } : { words }
 }
 
 function boostMessages(boosts: readonly Boost[], path: string): Init<messages.Boost>[] {
@@ -176,8 +168,7 @@ export function evaluateMessage(query: EvaluationQuery): Init<messages.EvaluateR
   return {
     ...same,
     judgements: judgements.map(({ words, vector, text, relevant }) => ({
-      words: words === true ? undefined : words,
-      wordsOfText: words === true || undefined,
+      ...wordsMessage(words),
       vector: vector && { values: vector },
       text,
       relevant: new Map(Object.entries(relevant)),

@@ -115,7 +115,9 @@ export function detailsOf(
 /** The change of a patch to points that no longer expire. */
 const expiryPath = '$expires_at'
 
-export function patchMessage(patch: Patch): Init<messages.Patch> {
+export function patchMessage(
+  patch: Omit<Patch, 'vector'> & { readonly vector?: ArrayLike<number> | undefined },
+): Init<messages.Patch> {
   const { set, unset, content, contentType, expiresAtUs, vector } = patch
   return {
     set: set && attributesMessage(set),

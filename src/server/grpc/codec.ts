@@ -31,7 +31,7 @@ import { inTurns } from '../../base/turns.ts'
 import { wireLength, wireVarint } from '../../messages/fields.ts'
 import { filterIn } from '../../messages/filters.ts'
 import * as messages from '../../messages/generated/vectordb_pb.js'
-import { Encoded, type Fields, WireReader } from '../../messages/reader.ts'
+import { Encoded, type Fields, valuesIn, WireReader } from '../../messages/reader.ts'
 import { attributesIn, idIn, setIn } from '../../messages/values.ts'
 import { copiesOf, type VectorOf, vectorIn, vectorsOf } from '../../messages/vectors.ts'
 import * as answers from './answers.ts'
@@ -184,8 +184,8 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
         bytes,
       ).read()
       return {
-        sinceUs: sinceUs === undefined ? undefined : checkDateTime(sinceUs, 'since_us').us,
-        untilUs: untilUs === undefined ? undefined : checkDateTime(untilUs, 'until_us').us,
+        sinceUs: dateIn(sinceUs, 'since_us'),
+        untilUs: dateIn(untilUs, 'until_us'),
         key: key || undefined,
         operation: operation || undefined,
         collection: collection || undefined,
@@ -198,20 +198,12 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
   },
   CreateKey: {
     decode: inSteps(messages.KeyInfoSchema, function* ({ role, collections, filter, quotas, ...fields }) {
-      const { points, requestsPerSecond, searchesInFlight } = quotas?.read() ?? {}
       return {
         ...nameIn(fields),
         role: role || undefined,
         collections: collections.length === 0 ? undefined : bounded(collections, 'collections'),
-        expiresAtUs:
-          fields.expiresAtUs === undefined
-            ? undefined
-            : checkDateTime(fields.expiresAtUs, 'expires_at_us').us,
-        quotas: quotas && {
-          points: points === undefined ? undefined : Number(points),
-          requestsPerSecond,
-          searchesInFlight,
-        },
+        expiresAtUs: dateIn(fields.expiresAtUs, 'expires_at_us'),
+        quotas: quotas && valuesIn(quotas.read()),
         filter: yield* optionalFilterIn(filter),
       }
     }),
@@ -249,6 +241,11 @@ const alone = -1
 /** The path of a message in its request, with a trailing dot, or empty. */
 function pathOf(field: string, index: number): string {
   return index === alone ? '' : `${field}[${index}].`
+}
+
+/** Microseconds since 1970. */
+function dateIn(us: number | bigint | undefined, at: string): number | undefined {
+  return us === undefined ? undefined : checkDateTime(us, at).us
 }
 
 /** The name in a request; undefined if it is empty, like an absent one. */
@@ -305,7 +302,7 @@ function payloadIn(message: Encoded<messages.Payload>, index: number): PayloadIn
     contentType,
     content,
     attributes: attributes && attributesIn(attributes, `${at}.attributes`),
-    expiresAtUs: expiresAtUs === undefined ? undefined : checkDateTime(expiresAtUs, `${at}.expires_at_us`).us,
+    expiresAtUs: dateIn(expiresAtUs, `${at}.expires_at_us`),
   }
 }
 
@@ -467,7 +464,7 @@ function patchIn(message: Encoded<messages.Patch>, vectorOf: VectorOf): PatchInp
   const { set, unset, expiresAtUs, vector, ...same } = message.read()
   return {
     ...same,
-    expiresAtUs: expiresAtUs === undefined ? undefined : checkDateTime(expiresAtUs, 'patch.expires_at_us').us,
+    expiresAtUs: dateIn(expiresAtUs, 'patch.expires_at_us'),
     set: set && setIn(set, 'patch.set'),
     unset: unset.length === 0 ? undefined : bounded(unset, 'patch.unset'),
     vector: vector && vectorIn(vector, vectorOf),
