@@ -287,17 +287,10 @@ interface GrpcNode {
   readonly client: Client
 }
 
-/** What the calls of one client have in common. */
-interface GrpcCallOptions extends CallBounds {
-  readonly apiKey: string
-  /** The collection of the calls. */
-  readonly collection?: string | undefined
-}
-
 function grpcCaller(
   nodes: Nodes<GrpcNode>,
   session: Session,
-  { apiKey, collection, ...given }: GrpcCallOptions,
+  { apiKey, collection, ...given }: GrpcClientOptions,
 ): GrpcCaller {
   const bounds = boundsIn(given)
   const { timeoutMs } = bounds

@@ -8,7 +8,7 @@ import type { AnswerRoom } from '../../base/budgets.ts'
 import { reasons } from '../../base/errors.ts'
 import { IdTexts, type SearchResults } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../../base/ids.ts'
-import type { HitDetails, Include, Payload, Profile } from '../../base/point.ts'
+import type { HitDetails, HitGroup, Include, Payload, Profile } from '../../base/point.ts'
 import type { EvaluatedPoints } from '../../base/relevance.ts'
 import { inSnakeCase } from '../../base/spelling.ts'
 import { inTurns } from '../../base/turns.ts'
@@ -80,12 +80,7 @@ function* detailSteps(
     json.add(`,"groups":${open}`)
     for (const [query, ofQuery = []] of groups.entries()) {
       if (query > 0) json.add(',')
-      json.add('[')
-      for (const [index, { value, count }] of ofQuery.entries()) {
-        const entry = `{"value":${attributeToJson(value)},"count":${count}}`
-        if (json.add(`${index > 0 ? ',' : ''}${entry}`)) yield
-      }
-      json.add(']')
+      yield* countSteps(json, ofQuery)
     }
     json.add(close)
   }
@@ -169,15 +164,21 @@ export function encodeFacets(facets: Facets, room?: AnswerRoom): Promise<Buffer>
 function* facetSteps(facets: Facets, room: AnswerRoom | undefined): Generator<void, Buffer> {
   const json = new JsonText('{"facets":{', room)
   for (const [number, [path, counts]] of [...facets].entries()) {
-    json.add(`${number > 0 ? ',' : ''}${JSON.stringify(path)}:[`)
-    for (const [index, { value, count }] of counts.entries()) {
-      const entry = `{"value":${attributeToJson(value)},"count":${count}}`
-      if (json.add(`${index > 0 ? ',' : ''}${entry}`)) yield
-    }
-    json.add(']')
+    json.add(`${number > 0 ? ',' : ''}${JSON.stringify(path)}:`)
+    yield* countSteps(json, counts)
   }
   json.add('}}')
   return json.finish()
+}
+
+/** Values with counts: those of a facet, or the groups of a query. */
+function* countSteps(json: JsonText, counts: readonly HitGroup[]): Generator<void, void> {
+  json.add('[')
+  for (const [index, { value, count }] of counts.entries()) {
+    const entry = `{"value":${attributeToJson(value)},"count":${count}}`
+    if (json.add(`${index > 0 ? ',' : ''}${entry}`)) yield
+  }
+  json.add(']')
 }
 
 /** Encodes `{"point_ids":[…]}`. With `on_error: continue` it also has `errors`, and null as the ids of bad items. */
