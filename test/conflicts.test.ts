@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { newId } from '../src/base/ids.ts'
+import { newId } from '../src/base/partitions.ts'
 import type { NewPoint, OnConflict } from '../src/base/point.ts'
 import type { Collection } from '../src/collections/engine.ts'
 import { readConfig } from '../src/config.ts'

@@ -225,6 +225,15 @@ describe('the client for HTTP', () => {
     assert.deepEqual(faults, [])
   })
 
+  it('uses no node:crypto over gRPC either', () => {
+    const reached = new Set(['src/client/grpc-client.ts'])
+    for (const file of reached) {
+      for (const { target, typeOnly } of importsOf(file)) if (!typeOnly) reached.add(target)
+    }
+    const faults = [...reached].filter((file) => /from 'node:crypto'/.test(text(file)))
+    assert.deepEqual(faults, [])
+  })
+
   it('is caught if it does', () => {
     const uses = [
       "import { Buffer } from 'node:buffer'",

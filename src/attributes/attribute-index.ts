@@ -1,7 +1,7 @@
 import { type AnswerRoom, LruCache } from '../base/budgets.ts'
 import { assert, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { filterKey } from '../base/filter-text.ts'
+import { filterKey } from '../base/filter-key.ts'
 import type { Payload } from '../base/point.ts'
 import { bitmapChangesMax, ChangeJournal } from './change-journal.ts'
 import { type FacetCount, FacetRun } from './facet-run.ts'

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { IdLists, IdTexts } from './id-lists.ts'
-import { idBytes, idLength, idToBytes, newId } from './ids.ts'
+import { idBytes, idLength, idToBytes } from './ids.ts'
+import { newId } from './partitions.ts'
 
 describe('IdLists', () => {
   it('return the lists that they were made of', () => {

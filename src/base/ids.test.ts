@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { idBytes, idFromBytes, idLength, idToBytes, newId, spellId } from './ids.ts'
+import { idBytes, idFromBytes, idLength, idToBytes, spellId } from './ids.ts'
+import { newId } from './partitions.ts'
 
 describe('an id', () => {
   it('is the same text, in lower case, after a conversion to 16 bytes and back', () => {

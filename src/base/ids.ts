@@ -1,8 +1,6 @@
-import { createCipheriv, randomUUID } from 'node:crypto'
-
 /**
  * Point ids: UUIDs, as text in requests and answers, as 16 bytes inside. The service assigns lower-case version 4 UUIDs
- * and accepts any well-formed UUID, in either case. Clients that run in browsers do without this file, which needs Node.
+ * and accepts any well-formed UUID, in either case.
  */
 
 export const idBytes = 16
@@ -62,29 +60,4 @@ const digitsOfByte: Uint16Array = Uint16Array.from({ length: 256 }, (_, byte) =>
 /** The value of an ASCII hex digit in either case: letters have bit 6 set, and 'A' & 15 is 1. */
 function hexDigit(code: number): number {
   return (code & 15) + (code >> 6) * 9
-}
-
-/** A fresh random point id, lower-case UUID v4. */
-export function newId(): string {
-  return randomUUID()
-}
-
-/** Bytes of a seed for `idsFromSeed`. */
-export const idSeedBytes = 16
-
-/**
- * Derives ids of 16 bytes each from a random seed, so that only the seed has to be stored. Without the seed, they look
- * as random as those of `newId`: they are the blocks of AES in counter mode, with the seed as the key.
- *
- * @param isPartitioned whether all begin with the first byte of the seed: a cluster keeps the points of a request
- *   together
- */
-export function idsFromSeed(seed: Uint8Array, count: number, isPartitioned = false): Buffer {
-  const ids = createCipheriv('aes-128-ctr', seed, Buffer.alloc(idBytes)).update(Buffer.alloc(count * idBytes))
-  for (let at = 0; at < ids.length; at += idBytes) {
-    if (isPartitioned) ids[at] = seed[0]!
-    ids[at + 6] = (ids[at + 6]! & 0x0f) | 0x40
-    ids[at + 8] = (ids[at + 8]! & 0x3f) | 0x80
-  }
-  return ids
 }

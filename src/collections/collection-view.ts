@@ -1,7 +1,7 @@
 import { bitmapChangesMax, ChangeJournal } from '../attributes/change-journal.ts'
 import { type BudgetShare, LruCache } from '../base/budgets.ts'
 import type { Filter } from '../base/filter.ts'
-import { filterKey } from '../base/filter-text.ts'
+import { filterKey } from '../base/filter-key.ts'
 import type { SearchResults } from '../base/id-lists.ts'
 import { idBytes } from '../base/ids.ts'
 import type { Metric, Payload, Point, SearchQuery } from '../base/point.ts'

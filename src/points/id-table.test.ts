@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { idBytes, idFromBytes, idToBytes, newId } from '../base/ids.ts'
+import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
+import { newId } from '../base/partitions.ts'
 import { IdTable, IdTableView } from './id-table.ts'
 
 describe('IdTable', () => {

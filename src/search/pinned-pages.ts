@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { DatabaseError, invalid } from '../base/errors.ts'
-import { filterKey } from '../base/filter-text.ts'
+import { filterKey } from '../base/filter-key.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import { pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'

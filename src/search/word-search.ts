@@ -1,7 +1,7 @@
 import type { AnswerRoom } from '../base/budgets.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { filterKey } from '../base/filter-text.ts'
+import { filterKey } from '../base/filter-key.ts'
 import type { SearchResults } from '../base/id-lists.ts'
 import { idBytes } from '../base/ids.ts'
 import type { HitDetails, Include, Profile, SearchQuery, WordCounts, WordStatistics } from '../base/point.ts'

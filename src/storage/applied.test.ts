@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
-import { idToBytes, newId } from '../base/ids.ts'
+import { idToBytes } from '../base/ids.ts'
+import { newId } from '../base/partitions.ts'
 import { differingPartitions, PartitionDigest } from './applied.ts'
 
 describe('the digest of a replica', () => {

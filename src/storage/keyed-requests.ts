@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { assert, DatabaseError, reasonIn } from '../base/errors.ts'
-import { idSeedBytes } from '../base/ids.ts'
+import { idSeedBytes } from '../base/partitions.ts'
 import {
   decodeRequestNumbers,
   encodeRequestNumbers,

@@ -20,8 +20,8 @@ import {
   insertionsOf,
   type PlacedChange,
 } from '../../test/support/stored-points.ts'
-import { newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
+import { newId } from '../base/partitions.ts'
 import { openDataStore, openStore } from './data-store.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import type { Insertion, Store } from './store.ts'

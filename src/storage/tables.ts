@@ -1,7 +1,7 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
 import type { RootDatabase } from 'lmdb'
 import { defaultCollection } from '../base/collection.ts'
-import { newId } from '../base/ids.ts'
+import { newId } from '../base/partitions.ts'
 import { firstCatalog, mainNumber, numbersOnDisk } from './catalog.ts'
 import { journalNumber } from './changes/change-journal.ts'
 import { LmdbCheck, LmdbFault, type TreeReader } from './check/lmdb-check.ts'

@@ -1,6 +1,6 @@
 import type { Filter } from '../../src/base/filter.ts'
-import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../../src/base/ids.ts'
-import { type PartitionSet, partitionOf } from '../../src/base/partitions.ts'
+import { idBytes, idFromBytes, idToBytes } from '../../src/base/ids.ts'
+import { idsFromSeed, type PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
 import { RecordAssembler } from '../../src/cluster/log/records.ts'
 import { decodeRequest } from '../../src/cluster/log/request-codec.ts'

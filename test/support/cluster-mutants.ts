@@ -1,4 +1,5 @@
-import { idBytes, idFromBytes, idsFromSeed } from '../../src/base/ids.ts'
+import { idBytes, idFromBytes } from '../../src/base/ids.ts'
+import { idsFromSeed } from '../../src/base/partitions.ts'
 import type { LoggedInsert, Stamp } from '../../src/write/requests.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 

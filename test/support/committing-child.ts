@@ -1,5 +1,5 @@
-import { newId } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
+import { newId } from '../../src/base/partitions.ts'
 import { openStore } from '../../src/storage/data-store.ts'
 import { groupOf } from './stored-points.ts'
 

@@ -2,8 +2,8 @@ import { cpSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { newId } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
+import { newId } from '../../src/base/partitions.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 
 /** The data directory of a service outside any cluster, with one point. */

@@ -1,4 +1,5 @@
-import { idFromBytes, newId } from '../../src/base/ids.ts'
+import { idFromBytes } from '../../src/base/ids.ts'
+import { newId } from '../../src/base/partitions.ts'
 import { readRows } from '../../src/storage/files/row-file.ts'
 import type { Change, Insertion, KeyedRequest, Store, WriteGroup } from '../../src/storage/store.ts'
 

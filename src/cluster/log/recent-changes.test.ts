@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { idFromBytes, idSeedBytes, idsFromSeed } from '../../base/ids.ts'
+import { idFromBytes } from '../../base/ids.ts'
+import { idSeedBytes, idsFromSeed } from '../../base/partitions.ts'
 import type { NewPoint } from '../../base/point.ts'
 import type { LoggedInsert } from '../../write/requests.ts'
 import { isLongAgo, RecentChanges, recordsMax } from './recent-changes.ts'

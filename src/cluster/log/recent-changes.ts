@@ -1,5 +1,5 @@
-import { idBytes, idFromBytes, idsFromSeed } from '../../base/ids.ts'
-import { partitionOf } from '../../base/partitions.ts'
+import { idBytes, idFromBytes } from '../../base/ids.ts'
+import { idsFromSeed, partitionOf } from '../../base/partitions.ts'
 import type { ClusterRequest } from './request-codec.ts'
 
 /** What one record may have changed. */

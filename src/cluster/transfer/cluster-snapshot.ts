@@ -1,6 +1,5 @@
 import { assert, cancellation, DatabaseError } from '../../base/errors.ts'
-import { newId } from '../../base/ids.ts'
-import { PartitionSet } from '../../base/partitions.ts'
+import { newId, PartitionSet } from '../../base/partitions.ts'
 import { Turn } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'

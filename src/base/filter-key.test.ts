@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DateTime, GeoPoint, type Scalar } from './attributes.ts'
 import type { Filter, Test } from './filter.ts'
-import { filterKey, matchesEveryPoint } from './filter-text.ts'
+import { filterKey, matchesEveryPoint } from './filter-key.ts'
 import { idToBytes } from './ids.ts'
 import { atOnce } from './turns.ts'
 
