@@ -218,5 +218,6 @@ export function profileOf(message: Encoded<messages.Profile>): Profile {
 export function wordSettingsOf(message: Encoded<messages.WordSettings>): WordSettings {
   const { language, ...parameters } = message.read()
   const paths = Array.from(message.items('paths'), (each) => valuesIn(each.read()))
-  return { ...valuesIn(parameters), language: language as WordLanguageChoice, paths }
+  // In the order of the API: nodes compare what they have declared as JSON.
+  return { language: language as WordLanguageChoice, paths, ...valuesIn(parameters) }
 }

@@ -239,6 +239,14 @@ describe('the codec of requests', () => {
     assert.deepEqual(decoded.kind === 'patch' && [...decoded.patch.set!.keys()], ['b.c', 'b'])
   })
 
+  it('keeps the order of what words declare: nodes compare it as JSON', () => {
+    const words = { language: 'german', paths: [{ path: 'content', weight: 2 }], k1: 1.5, b: 0.5 } as const
+    const settings = { dimension: undefined, hnsw: { m: undefined, efConstruction: undefined }, words }
+    const request = { kind: 'create', name: 'a', settings } as const
+    const decoded = decodeRequest(encodeRequest({ request, timeUs: 0 })).request
+    assert.equal(decoded.kind === 'create' && JSON.stringify(decoded.settings.words), JSON.stringify(words))
+  })
+
   it('refuses the records of later programs', () => {
     const bytes = encodeRequest({ request: { kind: 'barrier' }, timeUs: 1 })
     for (const later of [

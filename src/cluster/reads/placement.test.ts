@@ -29,6 +29,8 @@ describe('a cover', () => {
         const placement = placementOf(owners, self, isLive)
         for (let turn = Math.floor(random() * 100); turn > 0; turn -= 1) placement.cover(PartitionSet.of([0]))
         const { parts, missing } = placement.cover(wanted)
+        const hasSome = [...wanted].some((partition) => owners[partition]!.includes(self))
+        if (hasSome) assert.equal(parts[0]!.node, self)
         const seen = new PartitionSet()
         for (const { node, partitions } of parts) {
           assert.ok(node === self || !dead.has(node))
@@ -58,6 +60,17 @@ describe('a cover', () => {
       ),
     )
     assert.equal(asked.size, 6)
+  })
+
+  it('asks the owners of one partition equally often, whatever other nodes there are', () => {
+    const nodes = Array.from({ length: 6 }, (_, index) => ({ name: `n${index}`, zone: '' }))
+    const owners = ownersIn(ringOf(nodes, 2))
+    const placement = placementOf(owners, 'other')
+    const asked = Array.from(
+      { length: 12 },
+      () => placement.cover(PartitionSet.of([7])).parts.map(({ node }) => node)[0]!,
+    )
+    for (const owner of owners[7]!) assert.equal(asked.filter((node) => node === owner).length, 6)
   })
 })
 

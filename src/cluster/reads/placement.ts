@@ -51,12 +51,11 @@ export class Placement {
     const { groups, nodes, covers } = this.#now
     const live = nodes.filter((node) => !avoid.has(node) && this.#isLive(node))
     this.#covers += 1
-    const start = this.#covers % Math.max(1, live.length)
-    const ranked = [...live.slice(start), ...live.slice(0, start)]
-    if (!wanted.isAll) return coverOf(groups, wanted, ranked, self)
+    const turn = this.#covers
+    if (!wanted.isAll) return coverOf(groups, wanted, live, turn, self)
     // Nearly every read needs all partitions, and takes longer to find its cover than to send a question.
-    const key = JSON.stringify(ranked)
-    const cover = covers.get(key) ?? coverOf(groups, wanted, ranked, self)
+    const key = JSON.stringify([turn % Math.max(1, live.length), live])
+    const cover = covers.get(key) ?? coverOf(groups, wanted, live, turn, self)
     if (covers.size >= coversMax) covers.clear()
     covers.set(key, cover)
     return cover
@@ -103,7 +102,7 @@ interface Known {
   readonly nodes: readonly string[]
   /** All partitions. */
   readonly groups: readonly OwnerGroup[]
-  /** Of all partitions, by the nodes that can be asked, the one whose turn it is first. */
+  /** Of all partitions, by the nodes that can be asked and whose turn it is. */
   readonly covers: Map<string, Cover>
 }
 
@@ -127,13 +126,15 @@ function addTo(groups: Map<string, OwnerGroup>, owners: readonly string[], parti
  * search with bounds finds the smallest cover in well under a millisecond. After `stepsMax` steps it keeps the best
  * cover found so far.
  *
- * @param ranked the nodes that can be asked; of equally good ones, earlier ones are chosen first
- * @param self a part of the cover if it has any of the partitions
+ * @param nodes those that can be asked, sorted
+ * @param turn chooses among covers of the same size, to spread the load over the nodes
+ * @param self the first part of the cover if it has any of the partitions
  */
 function coverOf(
   groups: readonly OwnerGroup[],
   wanted: PartitionSet,
-  ranked: readonly string[],
+  nodes: readonly string[],
+  turn: number,
   self: string,
 ): Cover {
   const live = new Map<string, OwnerGroup>()
@@ -141,21 +142,26 @@ function coverOf(
   for (const { owners, partitions } of groups) {
     const there = partitions.common(wanted)
     if (there.size === 0) continue
-    const left = owners.filter((node) => ranked.includes(node))
+    const left = owners.filter((node) => nodes.includes(node))
     if (left.length === 0) missing.addAll(there)
     else addTo(live, left, there)
   }
   const elements = [...live.values()]
+  const owning = nodes.filter((node) => elements.some(({ owners }) => owners.includes(node)))
+  const start = turn % Math.max(1, owning.length)
+  // Of equally good nodes, earlier ones are chosen first.
+  const ranked = [...owning.slice(start), ...owning.slice(0, start)]
   const others = elements.filter(({ owners }) => !owners.includes(self))
-  const chosen = [self, ...fewest(others, ranked)]
-  const parts = new Map<string, PartitionSet>()
+  const parts = new Map([self, ...fewest(others, ranked)].map((node) => [node, new PartitionSet()]))
   for (const { owners, partitions } of elements) {
-    const node = chosen.find((each) => owners.includes(each))!
-    const part = parts.get(node) ?? new PartitionSet()
-    part.addAll(partitions)
-    parts.set(node, part)
+    for (const [node, part] of parts) {
+      if (!owners.includes(node)) continue
+      part.addAll(partitions)
+      break
+    }
   }
-  return { parts: Array.from(parts, ([node, partitions]) => ({ node, partitions })), missing }
+  const asked = Array.from(parts, ([node, partitions]) => ({ node, partitions }))
+  return { parts: asked.filter(({ partitions }) => partitions.size > 0), missing }
 }
 
 /** The fewest nodes such that each group has an owner among them. */
