@@ -512,7 +512,8 @@ export class ClusterService {
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     await this.#now.mover?.stopMoves()
-    await this.#running
+    await Promise.all([this.#running, this.#now.node?.close()])
+    // One that was opened meanwhile.
     await this.#now.node?.close()
   }
 

@@ -287,6 +287,31 @@ describe('a log on three servers', { skip }, () => {
     await until(async () => isDeepStrictEqual(await statesOf(), ['leader', 'current', 'current']))
   })
 
+  it('is read on when the server that a reader is connected to, and has its consumer on, stays away', async () => {
+    const away = 0
+    await using writer = await open(servers, 'away', { urls: servers.urls.slice(1) })
+    // Consumers are on random servers: that none of these is on the killed one happens once in 130 times.
+    const readers = await Promise.all(
+      Array.from({ length: 12 }, () => open(servers, 'away', { urls: [servers.urls[away]!] })),
+    )
+    const stop = new AbortController()
+    const read = readers.map(() => 0)
+    const reading = readers.map(async ({ log }, at) => {
+      for await (const { position } of log.read(1, stop.signal)) read[at] = position
+    })
+    const reaches = async (id: string): Promise<void> => {
+      const position = await writer.log.append(bytes(id), { id, partition: 0 })
+      await until(async () => read.every((each) => each >= position))
+    }
+    await reaches('before')
+    await servers.kill(away)
+    await reaches('after')
+    stop.abort()
+    await Promise.all(reading)
+    await Promise.all(readers.map((each) => each.close()))
+    await servers.startOne(away)
+  })
+
   it('loses no acknowledged record when its leader or all of its servers are killed', async () => {
     await using left = await open(servers, 'faults')
     await using right = await open(servers, 'faults')

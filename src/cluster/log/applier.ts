@@ -221,10 +221,9 @@ export class Applier {
         `the log begins at ${bounds.first} and this node has applied it up to ${position}`,
       )
     }
-    const mayBeElsewhere = isGap
-      ? !(await this.#isGone(error.wanted))
-      : (this.#obstacle?.attempts ?? 0) < damageAttempts
-    if (mayBeElsewhere) return undefined
+    const attempts = this.#obstacle?.attempts ?? 0
+    if (attempts < (isGap ? gapAttempts : damageAttempts)) return undefined
+    if (isGap && !(await this.#isGone(error.wanted))) return undefined
     const isElsewhere = await this.#options.isAppliedElsewhere(position + 1).catch(() => false)
     if (!isElsewhere) return undefined
     return new NeedsReplica(
@@ -512,6 +511,8 @@ const noPartitions = new PartitionSet()
 
 /** After so many pauses it is no passing trouble: usually 5 s. */
 const pausesOfObstacle = 25
+/** A reader reports a gap only after it has asked several servers. */
+const gapAttempts = 2
 /** Each attempt may ask another server, which may have an intact copy. */
 const damageAttempts = 15
 

@@ -1,6 +1,6 @@
 import {
   AckPolicy,
-  type ConsumerMessages,
+  type ConsumerInfo,
   DeliverPolicy,
   JetStreamApiError,
   type JetStreamClient,
@@ -98,6 +98,22 @@ interface NatsStream {
   /** Whether no server has been connected for a while. */
   readonly isAway: () => boolean
   readonly logger: Logger
+}
+
+/**
+ * Creates a consumer that delivers records from a position on. The servers delete it some seconds after its reader
+ * has gone.
+ */
+async function createConsumer({ jsm, name }: NatsStream, from: number): Promise<ConsumerInfo> {
+  return await jsm.consumers.add(name, {
+    ack_policy: AckPolicy.None,
+    deliver_policy: DeliverPolicy.StartSequence,
+    opt_start_seq: from,
+    mem_storage: true,
+    num_replicas: 1,
+    // Nanoseconds.
+    inactive_threshold: 10e9,
+  })
 }
 
 function entryOfMessage({ seq, data, info }: JsMsg): LogEntry {
@@ -212,27 +228,18 @@ export class NatsReader {
    */
   async *#consume(from: number, seen: LogEntry | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
     const { js, jsm, name } = this.#stream
-    const adding = jsm.consumers.add(name, {
-      ack_policy: AckPolicy.None,
-      deliver_policy: DeliverPolicy.StartSequence,
-      opt_start_seq: seen?.position ?? from,
-      mem_storage: true,
-      num_replicas: 1,
-      // Nanoseconds. The servers delete it when its reader has gone for so long.
-      inactive_threshold: 10e9,
-    })
-    const info = await unlessAborted(adding, signal)
+    const info = await unlessAborted(createConsumer(this.#stream, seen?.position ?? from), signal)
     const consumer = js.consumers.getConsumerFromInfo(info)
     let last = from - 1
-    let messages: ConsumerMessages | undefined
-    const stop = (): void => messages?.stop()
-    signal.addEventListener('abort', stop)
     try {
       while (!signal.aborted) {
         const before = last
-        // The client ends it with an error when its server is silent.
-        messages = await consumer.fetch({ max_messages: messagesMax, expires: fetchMs })
-        for await (const message of messages) {
+        const messages = await consumer.fetch({
+          max_messages: messagesMax,
+          expires: fetchMs,
+          idle_heartbeat: heartbeatMs,
+        })
+        for await (const message of bounded(messages, signal)) {
           const entry = entryOfMessage(message)
           if (entry.position === seen?.position) {
             await this.#checkSame(entry, seen)
@@ -244,8 +251,6 @@ export class NatsReader {
         if (last === before && (await unlessAborted(this.#isBehind(last), signal))) return
       }
     } finally {
-      signal.removeEventListener('abort', stop)
-      stop()
       // If this request is lost, the server deletes the consumer on its own.
       void jsm.consumers.delete(name, info.name).catch(() => {})
     }
@@ -304,12 +309,39 @@ function isSame(one: LogEntry, other: LogEntry): boolean {
   return one.appendedMs === other.appendedMs && Buffer.compare(one.record, other.record) === 0
 }
 
+/**
+ * Yields the messages of a fetch. Ends when aborted, and after a silence: if the server of the consumer, to which the
+ * client was connected, stays away, the client looks for the consumer through another server without end.
+ */
+async function* bounded(
+  messages: AsyncIterable<JsMsg> & { stop(error?: Error): void },
+  signal: AbortSignal,
+): AsyncGenerator<JsMsg> {
+  const stop = (): void => messages.stop()
+  let timer = setTimeout(stop, silenceMs)
+  signal.addEventListener('abort', stop)
+  try {
+    for await (const message of messages) {
+      clearTimeout(timer)
+      yield message
+      timer = setTimeout(stop, silenceMs)
+    }
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', stop)
+    messages.stop()
+  }
+}
+
 /** The servers of a log hear from each other once a second. */
 const silentNanos = 6e9
 /** Records per fetch: all of them are in memory together. */
 const messagesMax = 32
 /** A fetch without records ends after this time. The log is then asked whether there are any. */
 const fetchMs = 1_000
+const heartbeatMs = 500
+/** Much longer than a fetch takes. */
+const silenceMs = 3_000
 const settleMs = 2_000
 /** After so many consecutive consumers that deliver nothing, the leader is asked. */
 const fruitlessMax = 3

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SharedMemoryLog } from '../../../test/support/memory-log.ts'
 import { until } from '../../../test/support/until.ts'
-import type { DatabaseError } from '../../base/errors.ts'
+import { DatabaseError } from '../../base/errors.ts'
 import { newId } from '../../base/partitions.ts'
 import type { NewPoint } from '../../base/point.ts'
 import { changesPerRecord } from '../../write/requests.ts'
 import { Outcomes } from '../outcomes.ts'
-import type { CommitLog } from './commit-log.ts'
-import { type BatchToAppend, Publisher } from './publisher.ts'
+import { type CommitLog, UncertainAppend } from './commit-log.ts'
+import { appendRecord, type BatchToAppend, Publisher } from './publisher.ts'
 import { decodeRecord, payloadBytesMax, recordBytesMax } from './records.ts'
 import { type ClusterRequest, encodeRequest } from './request-codec.ts'
 
@@ -100,6 +100,51 @@ describe('a request to the log', () => {
     const text = 'b'.repeat(payloadBytesMax(origin, collection) - emptyBytes - 6)
     assert.deepEqual(await submit(aliases(text), 1024), { refusal: undefined, appended: 1 })
     assert.equal((await submit(aliases(`${text}b`), 1024)).refusal?.reason, 'request_too_large')
+  })
+})
+
+describe('an append', () => {
+  const full = new DatabaseError('disk_full', 'full')
+  const refused = new DatabaseError('not_ready', 'refused')
+  const unknown = new UncertainAppend('unknown')
+
+  /** Appends to a log that fails in these ways, one after the other, and then stores. */
+  async function append(failures: readonly Error[], isAway = false): Promise<unknown> {
+    const left = [...failures]
+    const stop = new AbortController()
+    const log = {
+      isAway,
+      append: async () => {
+        const failure = left.shift()
+        if (left.length === 0) stop.abort()
+        if (failure !== undefined) throw failure
+        return 7
+      },
+    }
+    const options = { id: 'a', partition: 0, signal: stop.signal }
+    return await appendRecord(log, new Uint8Array(), options, 1).catch((error: unknown) => error)
+  }
+
+  it('is tried again until it is stored, its servers are full or away, or the time is up', async () => {
+    assert.equal(await append([]), 7)
+    assert.equal(await append([refused, full, refused]), full)
+    assert.equal(await append([refused, refused], true), refused)
+    assert.equal(await append([refused, refused]), refused)
+  })
+
+  it('is never told as refused after an attempt with an unknown outcome', async () => {
+    for (const after of [full, refused]) assert.equal(await append([refused, unknown, after]), unknown)
+  })
+
+  it('of a closed publisher ends at once', async () => {
+    const log = new SharedMemoryLog().connect()
+    const publisher = publisherTo(
+      { ...log, append: async () => await Promise.reject(refused) },
+      new Outcomes(),
+      recordBytesMax,
+    )
+    publisher.close()
+    await assert.rejects(publisher.barrier(), { reason: 'not_ready' })
   })
 })
 

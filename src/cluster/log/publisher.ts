@@ -55,6 +55,7 @@ export class Publisher {
   readonly #window = new FairWindow(windowBytes)
   /** End the requests in progress. */
   readonly #ends = new Set<() => void>()
+  #isClosed = false
   #bytes = 0
   #requests = 0
 
@@ -151,8 +152,9 @@ export class Publisher {
     return Math.min(changesPerRecord, Math.floor(rest / idBytes))
   }
 
-  /** Ends the attempts. */
+  /** Ends the attempts, and those of what is appended later. */
   close(): void {
+    this.#isClosed = true
     for (const end of this.#ends) end()
   }
 
@@ -179,6 +181,7 @@ export class Publisher {
     const timer = setTimeout(end, this.#options.timeoutMs).unref()
     this.#ends.add(end)
     caller?.addEventListener('abort', end)
+    if (this.#isClosed) end()
     return {
       signal: controller.signal,
       [Symbol.dispose]: () => {
