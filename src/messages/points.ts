@@ -207,8 +207,8 @@ export function profileOf(message: Encoded<messages.Profile>): Profile {
   const { plan, recallEstimate, ...figures } = message.read()
   const steps = Array.from(message.items('steps'), (each) => valuesIn(each.read()))
   return {
-    ...valuesIn(figures),
     plan: plan as Profile['plan'],
+    ...valuesIn(figures),
     recallEstimate,
     ...(steps.length > 0 && { steps }),
   }

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from vicinal import InvalidArgumentError
+from vicinal.grpc.values import microseconds
 from vicinal.metadata import attributes_of_all, attributes_of_metadata
 
 
@@ -26,6 +27,16 @@ def test_dates_are_kept_exactly() -> None:
     last = datetime(9999, 12, 31, 23, 59, 59)
     assert attributes_of_metadata({"a": last}) == {"a": last.replace(tzinfo=UTC)}
     assert attributes_of_metadata({"a": datetime.max}) == {"a": "9999-12-31T23:59:59.999999+00:00"}
+
+
+def test_dates_of_other_libraries_are_dates_whatever_their_differences_are() -> None:
+    class Other(datetime):
+        def __sub__(self, other: object) -> object:  # type: ignore[override]
+            return "an interval"
+
+    moment = Other(2026, 1, 1, tzinfo=UTC)
+    assert attributes_of_metadata({"a": moment}) == {"a": moment}
+    assert microseconds(moment) == 1_767_225_600_000_000
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ export function decodeAuditQuery(parts: object): ListAuditInput {
     throw invalid(`${name} is ${shownText(given)}, it must be a date like 2030-01-01T00:00:00Z`)
   }
   const [limit, allowed] = [text('limit'), text('allowed')]
-  if (limit !== undefined && !/^\d+$/.test(limit)) {
+  if (limit !== undefined && !/^-?\d+$/.test(limit)) {
     throw invalid(`limit is ${shownText(limit)}, it must be a whole number`)
   }
   if (allowed !== undefined && !/^(true|false)$/.test(allowed)) {

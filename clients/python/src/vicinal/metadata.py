@@ -97,7 +97,8 @@ def _value_of(value: Any, path: str) -> Any:
             return number if same else str(value)
         case datetime():
             moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-            us = (moment - _EPOCH) // timedelta(microseconds=1)
+            # Subclasses such as pendulum's return another type than timedelta.
+            us = datetime.__sub__(moment, _EPOCH) // timedelta(microseconds=1)
             return moment if float(us) == us else moment.isoformat()
         case date() | time():
             return value.isoformat()

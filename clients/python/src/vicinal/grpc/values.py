@@ -53,7 +53,8 @@ def read_point_id(data: bytes) -> str:
 
 def microseconds(moment: datetime) -> int:
     """Return a moment in microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
+    # Subclasses such as pendulum's return another type than timedelta.
+    return datetime.__sub__(moment, _EPOCH) // _MICROSECOND
 
 
 def moment_of(us: int) -> datetime:
