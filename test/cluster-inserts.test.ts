@@ -205,9 +205,10 @@ function changingAfterLook(node: ClusterNode, change: (times: number) => Promise
   let times = 0
   Object.assign(writes, {
     lookUp: async (...args: Parameters<typeof lookUp>) => {
-      await lookUp(...args)
+      const found = await lookUp(...args)
       times += 1
       await change(times)
+      return found
     },
   })
   return () => times

@@ -199,7 +199,6 @@ describe('a node that cannot use its data', () => {
       request: 1,
       partition: undefined,
       payload: encodeRequest({ request: { kind: 'audit' }, timeUs: Date.now() * 1000 }),
-      signal: AbortSignal.timeout(60_000),
     })
     await until(async () => /^vicinal_cluster_fetches 1$/m.test(await metricsOf(b)))
     await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)

@@ -21,6 +21,7 @@ import {
 } from './call.ts'
 import { checkName } from './collections.ts'
 import type { SlowRequest } from './slow-requests.ts'
+import { checkWhole } from './validation.ts'
 
 /** The operations for operators: they show a collection or the service, and copy all points. */
 
@@ -82,10 +83,7 @@ export async function listAudit(
   if (audit === undefined) {
     throw new DatabaseError('precondition_failed', 'there is no audit: set AUDIT to writes or all')
   }
-  if (!(Number.isInteger(limit) && limit >= 1 && limit <= limitMax)) {
-    throw invalid(`limit is ${limit}, it must be a whole number from 1 to ${limitMax}`)
-  }
-  return await audit.list({ ...filter, limit }, signal)
+  return await audit.list({ ...filter, limit: checkWhole(limit, 'limit', { min: 1, max: limitMax }) }, signal)
 }
 
 const limitMax = 1000

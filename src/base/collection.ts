@@ -75,6 +75,11 @@ export interface WordSettings {
   readonly b?: number | undefined
 }
 
+/** The same text for the same settings: nodes and changes compare them by it. */
+export function wordsText({ language, paths, k1, b }: WordSettings): string {
+  return JSON.stringify([language, paths.map(({ path, weight }) => [path, weight]), k1, b])
+}
+
 /** Settings of a collection. All but `words` and `quotas` are fixed when it is created. */
 export interface CollectionSettings {
   /** Length of every vector. If absent, the first insert fixes it. */

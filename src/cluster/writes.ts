@@ -133,10 +133,8 @@ export class Writes {
     let { position } = this.#options.node
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const { points } = request
-        const lookup: Lookup = { points, collection: to.collection, position, found: undefined }
-        await this.lookUp(lookup, to.signal)
-        return await this.#decided({ ...request, found: lookup.found }, to)
+        const found = await this.lookUp(request.points, position, to)
+        return await this.#decided({ ...request, found }, to)
       } catch (error) {
         if (!(error instanceof StaleRequest) || attempt === lookupsMax) throw error
         position = error.position
@@ -149,11 +147,15 @@ export class Writes {
   /**
    * Asks owners for the ids of an insert.
    *
+   * @param position the log position that answers must include
    * @throws DatabaseError `not_ready` when no owner answers: nothing was stored
    */
-  async lookUp(lookup: Lookup, signal: AbortSignal | undefined): Promise<void> {
+  async lookUp(
+    points: readonly NewPoint[],
+    position: number,
+    { collection, signal }: Pick<WriteTarget, 'collection' | 'signal'>,
+  ): Promise<FoundPoints> {
     const { self, peers, scatter, timeoutMs } = this.#options
-    const { points, collection, position } = lookup
     const indexes = indexesOf(points)
     const ask = async ({ node, partitions }: CoverPart, signal: AbortSignal) => {
       const ids = [...indexes.keys()].filter((id) => partitions.has(partitionOf(id)))
@@ -172,7 +174,7 @@ export class Writes {
     const found = answers.flatMap(({ ids, expiries }) =>
       ids.map((id, at) => [indexes.get(id)!, expiries[at]!] as const),
     )
-    lookup.found = {
+    return {
       asOf: Math.min(...answers.map(({ asOf }) => asOf)),
       expiries: new Map(found.filter(([, expiry]) => !Number.isNaN(expiry))),
     }
@@ -346,15 +348,6 @@ export class Writes {
     const ends = [AbortSignal.timeout(timeoutMs), stop]
     return AbortSignal.any(caller === undefined ? ends : [...ends, caller])
   }
-}
-
-/** The points of an insert to be looked up, and what was found. */
-interface Lookup {
-  readonly points: readonly NewPoint[]
-  readonly collection: string
-  /** The log position that answers must include. */
-  readonly position: number
-  found: FoundPoints | undefined
 }
 
 /** A request on its way to an owner of its partitions. */

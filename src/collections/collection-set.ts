@@ -1,4 +1,9 @@
-import { type CollectionInfo, type CollectionSettings, defaultCollection } from '../base/collection.ts'
+import {
+  type CollectionInfo,
+  type CollectionSettings,
+  defaultCollection,
+  wordsText,
+} from '../base/collection.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Meter, Quotas } from '../base/quotas.ts'
@@ -190,7 +195,8 @@ export class CollectionSet implements Collections {
     if (words === undefined) return
     const { store } = this.#options
     const { number } = this.#find(name)
-    if (JSON.stringify(store.wordsOf(number)) === JSON.stringify(words ?? undefined)) return
+    const before = store.wordsOf(number)
+    if ((before && wordsText(before)) === (words ? wordsText(words) : undefined)) return
     await store.declare(number, { words: words ?? undefined })
     const opened = await this.lease(name)
     using lease = opened

@@ -218,6 +218,5 @@ export function profileOf(message: Encoded<messages.Profile>): Profile {
 export function wordSettingsOf(message: Encoded<messages.WordSettings>): WordSettings {
   const { language, ...parameters } = message.read()
   const paths = Array.from(message.items('paths'), (each) => valuesIn(each.read()))
-  // In the order of the API: nodes compare what they have declared as JSON.
   return { language: language as WordLanguageChoice, paths, ...valuesIn(parameters) }
 }

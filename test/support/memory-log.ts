@@ -1,4 +1,3 @@
-import { DatabaseError } from '../../src/base/errors.ts'
 import {
   type AppendOptions,
   type CommitLog,
@@ -8,6 +7,7 @@ import {
   type SharedDocument,
   type SharedDocuments,
   UncertainAppend,
+  unstored,
 } from '../../src/cluster/log/commit-log.ts'
 import { Waiters } from '../../src/cluster/waiting.ts'
 
@@ -83,8 +83,7 @@ export class SharedMemoryLog {
     const faults = this.#faults
     await faults?.delay()
     const fate = faults?.fateOfAppend() ?? 'stored'
-    if (options.signal?.aborted) throw new UncertainAppend('the attempts were aborted')
-    if (fate === 'refused') throw new DatabaseError('not_ready', 'the log of the cluster cannot be reached')
+    if (fate === 'refused') throw unstored()
     if (fate === 'lost') throw new UncertainAppend('a fault: not stored')
     if (fate === 'late') {
       void faults!.pause().then(() => this.#store(record, options))

@@ -39,8 +39,7 @@ function appending(log: CommitLog, timeoutMs: number): CommitLog {
     get isAway() {
       return log.isAway ?? false
     },
-    append: (record, options) =>
-      appendRecord(log, record, { ...options, signal: AbortSignal.timeout(timeoutMs) }, 50),
+    append: (record, options) => appendRecord(log, record, options, AbortSignal.timeout(timeoutMs), 50),
     read: (from, signal) => log.read(from, signal),
     get: (position) => log.get(position),
     bounds: () => log.bounds(),

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from vicinal import InvalidArgumentError
-from vicinal.grpc.values import microseconds
 from vicinal.metadata import attributes_of_all, attributes_of_metadata
+from vicinal.values import microseconds
 
 
 def test_names_with_dots_become_paths() -> None:

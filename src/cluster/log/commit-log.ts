@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { LogServer } from '../../base/cluster-status.ts'
+import { DatabaseError } from '../../base/errors.ts'
+
 /**
  * The ordered, durable log that all nodes of a cluster apply, and the small documents that they share. Records are
  * opaque here. Positions count up from 1 without gaps. The log keeps a number of bytes: it discards its oldest records
@@ -43,8 +45,6 @@ export interface AppendOptions {
    * 0..255: the first byte of the ids that the record is about; undefined for what concerns all, such as collections.
    */
   readonly partition: number | undefined
-  /** No attempt begins after it has aborted. */
-  readonly signal?: AbortSignal | undefined
 }
 
 export interface LogEntry {
@@ -68,6 +68,12 @@ export interface LogBounds {
 /** The record may have been stored, or may still be: only a retry with the same id can tell. */
 export class UncertainAppend extends Error {
   override readonly name = 'UncertainAppend'
+}
+
+/** The error of an append that was certainly not stored. */
+export function unstored(cause?: unknown): DatabaseError {
+  const message = 'the log of the cluster cannot be reached: nothing was stored'
+  return new DatabaseError('not_ready', message, { cause })
 }
 
 /** The log lacks a record that it should have. */

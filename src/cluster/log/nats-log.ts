@@ -22,6 +22,7 @@ import {
   LogGap,
   LogLost,
   UncertainAppend,
+  unstored,
 } from './commit-log.ts'
 import { askForStream, findMadeStream, isFull, logIdOf, subjectOf } from './nats-stream.ts'
 
@@ -42,9 +43,9 @@ export class NatsLog implements CommitLog {
     return this.#stream.isAway()
   }
 
-  async append(record: Uint8Array, { id, partition, signal }: AppendOptions): Promise<number> {
+  async append(record: Uint8Array, { id, partition }: AppendOptions): Promise<number> {
     const { js, cluster, name } = this.#stream
-    if (this.isAway || this.#closed.signal.aborted || signal?.aborted) throw unstored()
+    if (this.isAway || this.#closed.signal.aborted) throw unstored()
     try {
       const options = { msgID: id, timeout: attemptMs, expect: { streamName: name } }
       return (await js.publish(subjectOf(cluster, partition), record, options)).seq
@@ -153,11 +154,6 @@ function serversIn({ leader, replicas = [] }: StreamInfo['cluster'] & {} = {}): 
     return { name, is_leader: false, is_current: current && !isOffline, is_offline: isOffline }
   })
   return [...first, ...others.sort((one, other) => (one.name < other.name ? -1 : 1))]
-}
-
-function unstored(cause?: unknown): DatabaseError {
-  const message = 'the log of the cluster cannot be reached: nothing was stored'
-  return new DatabaseError('not_ready', message, { cause })
 }
 
 /** Whether a server said that it has not stored the record; a missing answer says nothing. */

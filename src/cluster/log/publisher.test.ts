@@ -121,8 +121,8 @@ describe('an append', () => {
         return 7
       },
     }
-    const options = { id: 'a', partition: 0, signal: stop.signal }
-    return await appendRecord(log, new Uint8Array(), options, 1).catch((error: unknown) => error)
+    const options = { id: 'a', partition: 0 }
+    return await appendRecord(log, new Uint8Array(), options, stop.signal, 1).catch((error: unknown) => error)
   }
 
   it('is tried again until it is stored, its servers are full or away, or the time is up', async () => {

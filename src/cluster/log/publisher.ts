@@ -4,7 +4,7 @@ import { idBytes } from '../../base/ids.ts'
 import { changesPerRecord, type LoggedChangeEach } from '../../write/requests.ts'
 import { type Ended, type Outcomes, uncertain } from '../outcomes.ts'
 import { isNoOutage, pause, unlessAborted } from '../waiting.ts'
-import { type AppendOptions, type CommitLog, UncertainAppend } from './commit-log.ts'
+import { type AppendOptions, type CommitLog, UncertainAppend, unstored } from './commit-log.ts'
 import {
   batchBytesMax,
   encodeCommit,
@@ -53,9 +53,7 @@ interface PublishOptions {
 export class Publisher {
   readonly #options: PublisherOptions
   readonly #window = new FairWindow(windowBytes)
-  /** End the requests in progress. */
-  readonly #ends = new Set<() => void>()
-  #isClosed = false
+  readonly #closed = new AbortController()
   #bytes = 0
   #requests = 0
 
@@ -154,8 +152,7 @@ export class Publisher {
 
   /** Ends the attempts, and those of what is appended later. */
   close(): void {
-    this.#isClosed = true
-    for (const end of this.#ends) end()
+    this.#closed.abort()
   }
 
   /** Nothing may be appended that some node could not apply. */
@@ -179,15 +176,14 @@ export class Publisher {
     const end = (): void =>
       controller.abort(caller?.aborted ? cancellation(caller) : uncertain('the time is up'))
     const timer = setTimeout(end, this.#options.timeoutMs).unref()
-    this.#ends.add(end)
-    caller?.addEventListener('abort', end)
-    if (this.#isClosed) end()
+    const wholes = [this.#closed.signal, ...(caller === undefined ? [] : [caller])]
+    for (const each of wholes) each.addEventListener('abort', end)
+    if (wholes.some(({ aborted }) => aborted)) end()
     return {
       signal: controller.signal,
       [Symbol.dispose]: () => {
         clearTimeout(timer)
-        this.#ends.delete(end)
-        caller?.removeEventListener('abort', end)
+        for (const each of wholes) each.removeEventListener('abort', end)
         controller.abort(answered)
       },
     }
@@ -202,9 +198,10 @@ export class Publisher {
   async #append(batch: BatchToAppend, deadline: AbortSignal): Promise<number> {
     const { log, retryMs, onAppend } = this.#options
     const startMs = performance.now()
-    const append: CommitLog['append'] = (record, options) => appendRecord(log, record, options, retryMs)
+    const append: CommitLog['append'] = (record, options) =>
+      appendRecord(log, record, options, deadline, retryMs)
     try {
-      const position = await appendBatch({ append }, { ...batch, signal: deadline })
+      const position = await appendBatch({ append }, batch)
       onAppend?.((performance.now() - startMs) / 1000)
       return position
     } catch (error) {
@@ -222,21 +219,23 @@ export class Publisher {
  * @throws the errors of `CommitLog.append`
  */
 export async function appendRecord(
-  log: Appending,
+  log: Pick<CommitLog, 'append' | 'isAway'>,
   record: Uint8Array,
   options: AppendOptions,
+  signal: AbortSignal,
   retryMs: number,
 ): Promise<number> {
   let unknown: UncertainAppend | undefined
   for (;;) {
+    if (signal.aborted) throw unknown ?? unstored()
     try {
       return await log.append(record, options)
     } catch (error) {
       if (error instanceof UncertainAppend) unknown = error
       // Once an attempt is uncertain, a later refusal says nothing about that one.
       else if (unknown === undefined && isNoOutage(error)) throw error
-      if (options.signal?.aborted || log.isAway) throw unknown ?? error
-      await pause(retryMs, options.signal)
+      if (signal.aborted || log.isAway) throw unknown ?? error
+      await pause(retryMs, signal)
     }
   }
 }
@@ -339,10 +338,9 @@ export interface BatchToAppend {
   readonly request: number
   readonly payload: Uint8Array
   readonly partition: number | undefined
-  readonly signal?: AbortSignal | undefined
 }
 
-type Appending = Pick<CommitLog, 'append' | 'isAway'>
+type Appending = Pick<CommitLog, 'append'>
 
 /**
  * Appends a batch as one record, or as chunks and a commit.
@@ -381,14 +379,14 @@ async function appendInChunks(log: Appending, batch: BatchToAppend, largest: num
 
 function append(
   log: Appending,
-  { collection, origin, request, partition, signal }: BatchToAppend,
+  { collection, origin, request, partition }: BatchToAppend,
   kind: RecordKind,
   payload: Uint8Array,
   part: string,
 ): Promise<number> {
   const record = encodeRecord({ kind, collection, origin, request, payload })
   const id = `${origin}-${request}${part}`
-  return log.append(record, { id, partition, signal })
+  return log.append(record, { id, partition })
 }
 
 function piecesOf(bytes: Uint8Array, largest: number): Uint8Array[] {

@@ -1,3 +1,4 @@
+import { wordsText } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
@@ -171,7 +172,7 @@ export class NodeReads implements Reads {
   async #checkDeclared(declared: string): Promise<void> {
     const { words } = this.#collection.livePoints
     await words.ready()
-    if (JSON.stringify(words.index().settings) === declared) return
+    if (wordsText(words.index().settings) === declared) return
     throw new DatabaseError(
       'not_ready',
       'the nodes are indexing words that were declared anew: try again when all have done so',

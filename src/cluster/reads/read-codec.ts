@@ -267,6 +267,8 @@ const codecs: { readonly [Kind in ReadKind]: Codec<Kind> } = {
   },
 }
 
+export const readKinds = Object.keys(codecs) as readonly ReadKind[]
+
 async function filterIn(message: Encoded<FilterMessage> | undefined): Promise<Filter | undefined> {
   return message && (await inTurns(filterOf(message)))
 }

@@ -5,9 +5,10 @@ import { matchesKeyFilter } from '../../base/key-filter.ts'
 import { PartitionSet, partitionOf } from '../../base/partitions.ts'
 import type { Point, SearchQuery, VectorQuery } from '../../base/point.ts'
 import type { Collection } from '../../collections/collection.ts'
+import { MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, ListPage, ListQuery, ReadCall } from '../../points/database.ts'
 import { changesPerRecord } from '../../write/requests.ts'
-import type { Peers } from '../requests.ts'
+import type { PeerHandler, PeerOperation, Peers } from '../requests.ts'
 import {
   mergeFacets,
   mergePages,
@@ -24,7 +25,14 @@ import {
   type ReadQueries,
 } from './node-reads.ts'
 import type { CoverPart } from './placement.ts'
-import { decodeAnswer, encodeQuestion, tooManyValues } from './read-codec.ts'
+import {
+  decodeAnswer,
+  decodeQuestion,
+  encodeQuestion,
+  readKinds,
+  tooManyValues,
+  writeAnswer,
+} from './read-codec.ts'
 import { isRetryable, type Scatter } from './scatter.ts'
 import { ScatteredWords } from './scattered-words.ts'
 
@@ -181,6 +189,21 @@ export class ScatteredReads {
       throw error
     }
   }
+}
+
+/** Answers the questions of other nodes. */
+export function readHandlers(node: ReadingNode): [PeerOperation, PeerHandler][] {
+  const read: PeerHandler = async (body, call) => {
+    const { head, kind, query } = decodeQuestion(body)
+    await node.admit({ position: head.position }, call.signal)
+    using lease = await node.set.lease(head.collection)
+    const reads = new NodeReads(node, lease.database, head.partitions)
+    const answer = await reads.answer(kind, await query(), call)
+    const writer = new MessageWriter(call.room)
+    await writeAnswer(writer, kind, answer, node.visible)
+    return writer.finish()
+  }
+  return readKinds.map((kind) => [kind, read])
 }
 
 const valuesMin = 100

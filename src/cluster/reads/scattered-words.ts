@@ -1,3 +1,4 @@
+import { wordsText } from '../../base/collection.ts'
 import type { Filter } from '../../base/filter.ts'
 import { onlyIds } from '../../base/filter-builder.ts'
 import { IdLists, type SearchResults } from '../../base/id-lists.ts'
@@ -81,7 +82,7 @@ export class ScatteredWords {
     const owner = await pageOwnerOf(query)
     if (cursor !== undefined && cursor !== '') return await this.#page(query, pages.find(cursor, owner), call)
     // Words that are declared anew meanwhile have other statistics: then the nodes refuse.
-    const declared = JSON.stringify(this.#local.livePoints.words.index().settings)
+    const declared = wordsText(this.#local.livePoints.words.index().settings)
     const statistics = await this.#statistics(query.words!, declared, call)
     const { candidates, profile } = await this.#ranked(query, statistics, declared, call)
     const { languages } = statistics

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from .errors import InvalidArgumentError
-from .values import INTEGER_MAX, Attributes, AttributeValue, encode_value
+from .values import INTEGER_MAX, Attributes, AttributeValue, encode_value, microseconds
 
 _FAULTS_SHOWN = 5
 
@@ -97,8 +97,7 @@ def _value_of(value: Any, path: str) -> Any:
             return number if same else str(value)
         case datetime():
             moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-            # Subclasses such as pendulum's return another type than timedelta.
-            us = datetime.__sub__(moment, _EPOCH) // timedelta(microseconds=1)
+            us = microseconds(moment)
             return moment if float(us) == us else moment.isoformat()
         case date() | time():
             return value.isoformat()
@@ -114,8 +113,6 @@ def _value_of(value: Any, path: str) -> Any:
     encode_value(value, path)
     return value
 
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _MISSING = ("NAType", "NaTType")
 """Missing values of pandas."""

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -16,6 +16,8 @@ from .errors import InternalError, InvalidArgumentError
 
 INTEGER_MAX = 2**53
 """Numbers are float64 in the service; beyond this limit, not every integer can be represented."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,17 @@ Attributes: TypeAlias = Mapping[str, AttributeValue]
 
 Json: TypeAlias = Any
 """What orjson reads or writes."""
+
+
+def microseconds(moment: datetime) -> int:
+    """Return a moment in microseconds since 1970."""
+    # Subclasses such as pendulum's return another type than timedelta.
+    return datetime.__sub__(moment, _EPOCH) // _MICROSECOND
+
+
+def moment_of(us: int) -> datetime:
+    """Return the moment of a number of microseconds since 1970."""
+    return _EPOCH + us * _MICROSECOND
 
 
 def encode_value(value: object, path: str) -> Json:

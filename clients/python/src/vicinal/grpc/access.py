@@ -6,8 +6,8 @@ from typing import Any
 
 from ..access_operations import AuditPage, AuditRecord, CreateKey, KeyInfo
 from ..collection_operations import Quotas
-from ..values import texts_of
-from .values import filter_message, microseconds, moment_of, read_filter
+from ..values import microseconds, moment_of, texts_of
+from .values import filter_message, read_filter
 from .wire import fields, message, read_bytes, read_signed, read_text, read_unsigned, signed, text, texts, unsigned
 
 _RECORD_TEXTS = {2: "key", 3: "operation", 4: "collection", 5: "target", 7: "error", 8: "transport", 9: "address"}

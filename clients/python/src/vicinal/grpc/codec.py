@@ -21,7 +21,7 @@ from ..errors import InvalidArgumentError, NotReadyError, UnsupportedError, erro
 from ..filters import FilterLike
 from ..operation import Operation, Place, check_name
 from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint, check_attributes, check_expiry
-from ..values import Attributes, check_choice, texts_of
+from ..values import Attributes, check_choice, microseconds, texts_of
 from ..vectors import Text, VectorLike
 from .access import key_message, read_audit, read_key
 from .batches import batch_message, read_ids
@@ -41,7 +41,7 @@ from .messages import (
     vector_field,
     when_message,
 )
-from .values import CONTENT_TYPES, attributes, filter_message, microseconds, point_id, read_point_id, read_value
+from .values import CONTENT_TYPES, attributes, filter_message, point_id, read_point_id, read_value
 from .wire import (
     WireValue,
     fields,

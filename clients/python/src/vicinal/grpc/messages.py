@@ -28,15 +28,13 @@ from ..points import (
     groups_of,
     unknown_when,
 )
-from ..values import Attributes, AttributeValue, Json, texts_of
+from ..values import Attributes, AttributeValue, Json, microseconds, moment_of, texts_of
 from ..vectors import Text, VectorLike, vector_of
 from .usual_hits import read_usual_hit
 from .values import (
     CONTENT_TYPES,
     attributes,
     filter_message,
-    microseconds,
-    moment_of,
     point_id,
     read_attributes,
     read_point_id,

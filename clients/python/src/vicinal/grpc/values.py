@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ..errors import InternalError, InvalidArgumentError
 from ..filters import FilterLike, json_of_filter
 from ..points import ContentType
-from ..values import INTEGER_MAX, AttributeValue, GeoPoint, Json, decode_value, encode_value
+from ..values import (
+    INTEGER_MAX,
+    AttributeValue,
+    GeoPoint,
+    Json,
+    decode_value,
+    encode_value,
+    microseconds,
+    moment_of,
+)
 from .wire import (
     WireValue,
     double,
@@ -28,8 +37,6 @@ from .wire import (
 
 CONTENT_TYPES: list[ContentType] = ["Image", "Text"]
 """By their numbers."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def point_id(id: str) -> bytes:
@@ -49,17 +56,6 @@ def read_point_id(data: bytes) -> str:
         if number == 1:
             return next((read_text(value) for number, value in fields(read_bytes(uuid)) if number == 1), "")
     return ""
-
-
-def microseconds(moment: datetime) -> int:
-    """Return a moment in microseconds since 1970."""
-    # Subclasses such as pendulum's return another type than timedelta.
-    return datetime.__sub__(moment, _EPOCH) // _MICROSECOND
-
-
-def moment_of(us: int) -> datetime:
-    """Return the moment of a number of microseconds since 1970."""
-    return _EPOCH + us * _MICROSECOND
 
 
 def attributes(values: Mapping[str, AttributeValue], path: str) -> bytes:
