@@ -145,6 +145,7 @@ describe('an append', () => {
     )
     publisher.close()
     await assert.rejects(publisher.barrier(), { reason: 'not_ready' })
+    await assert.rejects(publisher.submit(insertOf(1), { collection: 'docs' }), { reason: 'not_ready' })
   })
 })
 

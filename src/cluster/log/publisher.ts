@@ -190,7 +190,9 @@ export class Publisher {
   }
 
   async #appended(batch: BatchToAppend, outcome: Promise<Ended>, deadline: AbortSignal): Promise<Ended> {
-    using _ = await this.#window.enter(batch, deadline)
+    using _ = await this.#window.enter(batch, deadline).catch((reason: unknown) => {
+      throw this.#closed.signal.aborted ? unstored(reason) : overtaken
+    })
     await this.#append(batch, deadline)
     return await unlessAborted(outcome, deadline)
   }
@@ -243,6 +245,12 @@ export async function appendRecord(
 /** Why what is left of a request ends when it was answered. */
 const answered = new DatabaseError('cancelled', 'the request was answered')
 
+/** Why a request ends whose turn did not come in time. */
+const overtaken = new DatabaseError(
+  'overloaded',
+  'the log of the cluster does not keep up with the writes: nothing was stored, try again later',
+)
+
 /**
  * Lets a number of bytes be on their way through the log, and the collections that wait take turns. In the log no record
  * overtakes another, so a large backlog of one collection would hold up all others.
@@ -260,7 +268,7 @@ class FairWindow {
   /**
    * Resolves when a batch may be appended; it leaves the window when that is disposed.
    *
-   * @throws DatabaseError `overloaded` when the signal aborts first
+   * @throws the signal's reason when it aborts first
    */
   async enter(
     { collection, payload: { length: bytes } }: BatchToAppend,
@@ -271,9 +279,7 @@ class FairWindow {
       const onAbort = (): void => {
         queue.splice(queue.indexOf(entry), 1)
         if (queue.length === 0) this.#waiting.delete(collection)
-        const message =
-          'the log of the cluster does not keep up with the writes: nothing was stored, try again later'
-        reject(new DatabaseError('overloaded', message))
+        reject(signal.reason)
       }
       const enter = (): void => {
         signal.removeEventListener('abort', onAbort)
