@@ -1,4 +1,4 @@
-import type { DescMessage, DescMethodUnary, MessageShape } from '@bufbuild/protobuf'
+import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
 import {
   type ChannelCredentials,
   Client,
@@ -17,7 +17,6 @@ import {
   addressesIn,
   boundsIn,
   type CallBounds,
-  type CallDetails,
   makeCall,
   Nodes,
   noAnswerInTime,
@@ -25,7 +24,7 @@ import {
   Session,
   tlsFault,
 } from './calls.ts'
-import type { CollectionInfo, CreatedKey, VectorClient } from './client.ts'
+import type { VectorClient } from './client.ts'
 import {
   auditOf,
   changedOf,
@@ -41,21 +40,13 @@ import {
   patchMessage,
   pointMessage,
   pointOf,
-  putMessage,
   queryMessage,
   selectionMessage,
   settingsMessage,
   whenMessage,
 } from './grpc-messages.ts'
 import { checkCollectionName } from './input.ts'
-import {
-  type AccessCalls,
-  accessOver,
-  type CollectionCalls,
-  collectionsOver,
-  type PointCalls,
-  pointsOver,
-} from './transport.ts'
+import { accessOver, collectionsOver, type Operations, pointsOver, type Send } from './transport.ts'
 import { fieldsOf, objectOf } from './values.ts'
 
 export interface GrpcClientOptions extends CallBounds {
@@ -97,163 +88,145 @@ export function createGrpcClient(options: GrpcClientOptions): VectorClient {
 function clientOver(nodes: Nodes<GrpcNode>, session: Session, options: GrpcClientOptions): VectorClient {
   const { collection: chosen, ...others } = options
   if (chosen !== undefined) checkCollectionName(chosen)
+  const send = sender(nodes, session, others)
   return {
-    ...pointsOver(pointCalls(grpcCaller(nodes, session, options))),
+    ...pointsOver(sender(nodes, session, options)),
     collection: (name) => clientOver(nodes, session, { ...options, collection: name }),
-    collections: collectionsOver(collectionCalls(grpcCaller(nodes, session, others))),
-    ...accessOver(accessCalls(grpcCaller(nodes, session, others))),
+    collections: collectionsOver(send),
+    ...accessOver(send),
     async close() {
       for (const { client } of nodes.all) client.close()
     },
   }
 }
 
-function pointCalls(call: GrpcCaller): PointCalls {
-  return {
-    insert: (point, details) => call(method.insertVector, pointMessage(point), idIn, details),
-    insertBatch(points, details) {
-      const request = { vectors: points.map(pointMessage) }
-      return call(
-        method.insertVectorsBatch,
-        request,
-        (answer) => Array.from(answer.items('ids'), idIn),
-        details,
-      )
-    },
-    insertEach(points, details) {
-      const request = { vectors: points.map(pointMessage), continueOnError: true }
-      return call(
-        method.insertVectorsBatch,
-        request,
-        (answer) => ({
-          ids: Array.from(answer.items('ids'), (id) => idIn(id) || null),
-          errors: Array.from(answer.items('errors'), (error) => {
-            const { index, code, message } = error.read()
-            return { index, reason: reasonOfStatus('grpc', code), message }
-          }),
-        }),
-        details,
-      )
-    },
-    put(id, point, when, details) {
-      const read = (answer: Answer<typeof method.putPoint>): { version: number; created: boolean } => {
-        const { version, created } = answer.read()
-        return { version: Number(version), created }
-      }
-      return call(method.putPoint, putMessage(id, point, when), read, details)
-    },
-    patch(id, patch, when, details) {
-      const request = { id: idMessage(id), patch: patchMessage(patch), when: whenMessage(when) }
-      return call(
-        method.patchPoint,
-        request,
-        (answer) => ({ version: Number(answer.read().version) }),
-        details,
-      )
-    },
-    async delete(id, details) {
-      try {
-        await call(method.deletePoint, idMessage(id), ignore, details)
-      } catch (error) {
-        // Over HTTP, this is a success.
-        if (!(error instanceof DatabaseError && error.reason === 'not_found')) throw error
-      }
-    },
-    get: (id, version, details) => call(method.getPoint, idMessage(id), pointOf, { ...details, version }),
-    search: (query, details) => call(method.searchPoints, queryMessage(query), foundOf, details),
-    searchBatch(queries, details) {
-      const request = { queries: queries.map((query, index) => queryMessage(query, `queries[${index}].`)) }
-      return call(
-        method.searchPointsBatch,
-        request,
-        (answer) => Array.from(answer.items('results'), foundOf),
-        details,
-      )
-    },
-    list({ filter, limit, cursor, include }, details) {
-      const request = {
-        filter: optionalFilter(filter),
-        limit,
-        cursor,
-        include: include && includeMessage(include),
-      }
-      return call(
-        method.listPoints,
-        request,
-        (answer) => ({
-          points: Array.from(answer.items('points'), hitOf),
-          nextCursor: answer.read().nextCursor || undefined,
-        }),
-        details,
-      )
-    },
-    count(filter, details) {
-      const request = { filter: optionalFilter(filter) }
-      return call(method.countPoints, request, (answer) => Number(answer.read().count), details)
-    },
-    facets: ({ filter, ...query }, details) =>
-      call(method.facetPoints, { ...query, filter: optionalFilter(filter) }, facetsOf, details),
-    evaluate: (query, details) => call(method.evaluatePoints, evaluateMessage(query), evaluatedOf, details),
-    update: (selection, change, details) =>
-      call(method.updatePoints, selectionMessage(selection, patchMessage(change)), changedOf, details),
-    deleteMatching: (selection, details) =>
-      call(method.deletePoints, selectionMessage(selection), changedOf, details),
-  }
+type Method<Name extends keyof Operations> = (typeof VectorDB.method)[Uncapitalize<Name>]
+
+/** How an operation is written and read. */
+interface Row<Name extends keyof Operations> {
+  readonly request: (input: Operations[Name]['input']) => Init<MessageShape<Method<Name>['input']>>
+  readonly read: (answer: Encoded<MessageShape<Method<Name>['output']>>) => Operations[Name]['output']
+  readonly metadata?: (input: Operations[Name]['input']) => Readonly<Record<string, string>>
+  /** The output if the service answers `not_found`, which over HTTP is a success. */
+  readonly mayBeAbsent?: true
 }
 
-function collectionCalls(call: GrpcCaller): CollectionCalls {
-  return {
-    list: (details) =>
-      call(
-        method.listCollections,
-        {},
-        (answer) => Array.from(answer.items('collections'), collectionOf),
-        details,
-      ),
-    get: (name, details) => call(method.getCollection, { name }, collectionOf, details),
-    put(name, settings, details) {
-      const read = (
-        answer: Answer<typeof method.putCollection>,
-      ): { created: boolean; info: CollectionInfo } => {
-        const { created, collection } = answer.read()
-        return { created, info: collectionOf(collection!) }
-      }
-      return call(method.putCollection, { ...settingsMessage(settings), name }, read, details)
+const rows: { readonly [Name in keyof Operations]: Row<Name> } = {
+  InsertVector: { request: pointMessage, read: idIn },
+  InsertVectorsBatch: {
+    request: ({ vectors, onError }) => ({
+      vectors: vectors.map(pointMessage),
+      continueOnError: onError === 'continue',
+    }),
+    read: (answer) => ({
+      ids: Array.from(answer.items('ids'), (id) => idIn(id) || null),
+      errors: Array.from(answer.items('errors'), (error) => {
+        const { index, code, message } = error.read()
+        return { index, reason: reasonOfStatus('grpc', code), message }
+      }),
+    }),
+  },
+  PutPoint: {
+    request: ({ id, when, ...point }) => ({
+      ...pointMessage(point),
+      id: idMessage(id),
+      when: whenMessage(when),
+    }),
+    read(answer) {
+      const { version, created } = answer.read()
+      return { version: Number(version), created }
     },
-    delete: (name, details) => call(method.deleteCollection, { name }, ignore, details),
-    setAliases({ set, remove }, details) {
-      const request = { set: new Map(Object.entries(set)), remove }
-      const read = (answer: Answer<typeof method.setAliases>): Readonly<Record<string, string>> =>
-        objectOf([...answer.entries('aliases')], (name) => name)
-      return call(method.setAliases, request, read, details)
+  },
+  PatchPoint: {
+    request: ({ id, when, ...patch }) => ({
+      id: idMessage(id),
+      patch: patchMessage(patch),
+      when: whenMessage(when),
+    }),
+    read: (answer) => ({ version: Number(answer.read().version) }),
+  },
+  DeletePoint: { request: ({ id }) => idMessage(id), read: ignore, mayBeAbsent: true },
+  GetPoint: {
+    request: ({ id }) => idMessage(id),
+    read: pointOf,
+    metadata: ({ version }) => (version ? { version: 'true' } : {}),
+  },
+  SearchPoints: { request: queryMessage, read: foundOf },
+  SearchPointsBatch: {
+    request: ({ queries }) => ({
+      queries: queries.map((query, index) => queryMessage(query, `queries[${index}].`)),
+    }),
+    read: (answer) => Array.from(answer.items('results'), foundOf),
+  },
+  ListPoints: {
+    request: ({ filter, include, ...query }) => ({
+      ...query,
+      filter: optionalFilter(filter),
+      include: include && includeMessage(include),
+    }),
+    read: (answer) => ({
+      points: Array.from(answer.items('points'), hitOf),
+      nextCursor: answer.read().nextCursor || undefined,
+    }),
+  },
+  CountPoints: {
+    request: ({ filter }) => ({ filter: optionalFilter(filter) }),
+    read: (answer) => Number(answer.read().count),
+  },
+  FacetPoints: {
+    request: ({ filter, ...query }) => ({ ...query, filter: optionalFilter(filter) }),
+    read: facetsOf,
+  },
+  EvaluatePoints: { request: evaluateMessage, read: evaluatedOf },
+  UpdatePoints: {
+    request: ({ set, unset, expiresAt, ...selection }) =>
+      selectionMessage(selection, patchMessage({ set, unset, expiresAt })),
+    read: changedOf,
+  },
+  DeletePoints: { request: selectionMessage, read: changedOf },
+  ListCollections: {
+    request: same,
+    read: (answer) => Array.from(answer.items('collections'), collectionOf),
+  },
+  GetCollection: { request: same, read: collectionOf },
+  PutCollection: {
+    request: ({ name, ...settings }) => ({ ...settingsMessage(settings), name }),
+    read(answer) {
+      const { created, collection } = answer.read()
+      return { created, info: collectionOf(collection!) }
     },
-  }
+  },
+  DeleteCollection: { request: same, read: ignore },
+  SetAliases: {
+    request: ({ set, remove }) => ({ set: new Map(Object.entries(set)), remove }),
+    read: (answer) => objectOf([...answer.entries('aliases')], (name) => name),
+  },
+  ListAudit: {
+    request: ({ since, until, ...query }) => ({ ...query, sinceUs: since?.us, untilUs: until?.us }),
+    read: auditOf,
+  },
+  CreateKey: {
+    request: ({ filter, expiresAt, ...key }) => ({
+      ...key,
+      filter: optionalFilter(filter),
+      expiresAtUs: expiresAt?.us,
+    }),
+    read(answer) {
+      const { info, key } = answer.read()
+      return { ...keyOf(info!), key }
+    },
+  },
+  ListKeys: { request: same, read: (answer) => Array.from(answer.items('keys'), keyOf) },
+  RevokeKey: { request: same, read: ignore },
 }
 
-function accessCalls(call: GrpcCaller): AccessCalls {
-  return {
-    audit: ({ since, until, ...query }, details) =>
-      call(method.listAudit, { ...query, sinceUs: since?.us, untilUs: until?.us }, auditOf, details),
-    createKey({ filter, expiresAt, ...key }, details) {
-      const request = { ...key, filter: optionalFilter(filter), expiresAtUs: expiresAt?.us }
-      const read = (answer: Answer<typeof method.createKey>): CreatedKey => {
-        const { info, key: created } = answer.read()
-        return { ...keyOf(info!), key: created }
-      }
-      return call(method.createKey, request, read, details)
-    },
-    listKeys: (details) =>
-      call(method.listKeys, {}, (answer) => Array.from(answer.items('keys'), keyOf), details),
-    revokeKey: (name, details) => call(method.revokeKey, { name }, ignore, details),
-  }
+function same<Input>(input: Input): Input {
+  return input
 }
 
-const { method } = VectorDB
-
-/** The answer of a method, in its bytes. */
-type Answer<Method extends DescMethodUnary> = Encoded<MessageShape<Method['output']>>
-
-function ignore(): void {}
+function ignore(): undefined {
+  return undefined
+}
 
 /** Otherwise, the pauses between attempts to reach a service that restarts grow up to two minutes. */
 const reconnectMsMax = 2_000
@@ -268,58 +241,48 @@ function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
   return credentials.createSsl(roots, privateKey, chain)
 }
 
-/** Calls a method of the service. */
-type GrpcCaller = <Method extends DescMethodUnary, Result>(
-  method: Method,
-  request: Init<MessageShape<Method['input']>>,
-  read: (answer: Encoded<MessageShape<Method['output']>>) => Result,
-  details: GrpcDetails,
-) => Promise<Result>
-
-/** The options of a call; each applies only to the methods that have it. */
-interface GrpcDetails extends CallDetails {
-  /** Whether the answer has the point's version. */
-  readonly version?: boolean | undefined
-}
-
 interface GrpcNode {
   readonly address: string
   readonly client: Client
 }
 
-function grpcCaller(
+function sender(
   nodes: Nodes<GrpcNode>,
   session: Session,
   { apiKey, collection, ...given }: GrpcClientOptions,
-): GrpcCaller {
+): Send {
   const bounds = boundsIn(given)
   const { timeoutMs } = bounds
   const common = new Metadata()
   common.set('authorization', apiKey)
   if (collection !== undefined) common.set('collection', collection)
-  return async (method, request, read, details) => {
-    const bytes = encoded(method.input, request)
-    return makeCall(bounds, session, nodes, details, bytes.length, (node, headers) => {
+  return async (name, input, details) => {
+    const { request, read, metadata: more, mayBeAbsent }: Row<typeof name> = rows[name]
+    const schemas = VectorDB.methods.find((method) => method.name === name)!
+    const bytes = encoded(schemas.input, request(input))
+    const readBytes = (answer: Buffer): Operations[typeof name]['output'] =>
+      read(Encoded.of(schemas.output, answer) as never)
+    const outcome = makeCall(bounds, session, nodes, details, bytes.length, (node, headers) => {
       const metadata = common.clone()
-      for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
-      if (details.version === true) metadata.set('version', 'true')
-      return attempt(node, method, bytes, read, metadata, details.signal)
+      for (const [key, value] of Object.entries({ ...headers, ...more?.(input) })) metadata.set(key, value)
+      return attempt(node, name, bytes, readBytes, metadata, details.signal)
     })
+    return mayBeAbsent ? outcome.catch(throwUnlessAbsent) : outcome
   }
 
-  function attempt<Method extends DescMethodUnary, Result>(
+  function attempt<Result>(
     { address, client }: GrpcNode,
-    method: Method,
+    method: string,
     bytes: Buffer,
-    read: (answer: Answer<Method>) => Result,
+    read: (answer: Buffer) => Result,
     metadata: Metadata,
     signal: AbortSignal | undefined,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       const running = client.makeUnaryRequest(
-        `/${method.parent.typeName}/${method.name}`,
+        `/${VectorDB.typeName}/${method}`,
         (message: Buffer) => message,
-        (answer: Buffer) => read(Encoded.of(method.output, answer) as Answer<Method>),
+        read,
         bytes,
         metadata,
         { deadline: Date.now() + timeoutMs },
@@ -336,6 +299,10 @@ function grpcCaller(
       signal?.addEventListener('abort', cancel, { once: true })
     })
   }
+}
+
+function throwUnlessAbsent(error: unknown): undefined {
+  if (!(error instanceof DatabaseError && error.reason === 'not_found')) throw error
 }
 
 /** Encodes a request. Refuses values that cannot be encoded, such as a whole number beyond 32 bits. */

@@ -64,15 +64,6 @@ export function pointMessage({
   }
 }
 
-export function putMessage(
-  id: string,
-  point: CheckedPoint,
-  when: Precondition | undefined,
-): Init<messages.PutPointRequest> {
-  const { vector, text, payload } = pointMessage(point)
-  return { id: idMessage(id), vector, text, payload, when: whenMessage(when) }
-}
-
 export function patchMessage(patch: CheckedChange & Partial<CheckedPatch>): Init<messages.Patch> {
   const { expiresAt, text, ...same } = patch
   return { ...patchOfPoint({ ...same, expiresAtUs: expiresAt === null ? null : expiresAt?.us }), text }

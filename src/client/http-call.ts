@@ -195,6 +195,8 @@ const jsonOf: Readonly<Record<string, (value: never) => unknown>> = {
   attributes: attributeJson,
   set: attributeJson,
   expiresAt: dateText,
+  since: dateText,
+  until: dateText,
   payload: fieldsJson,
   when: fieldsJson,
   hnsw: fieldsJson,

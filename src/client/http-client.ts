@@ -1,7 +1,7 @@
-import { reasonOfStatus } from '../base/errors.ts'
+import { type Reason, reasonOfStatus } from '../base/errors.ts'
 import type { Profile } from '../base/point.ts'
-import type { HttpOperation } from '../messages/http-paths.ts'
-import { type CallDetails, repeatable, tooLarge } from './calls.ts'
+import { type HttpParts, httpPath } from '../messages/http-paths.ts'
+import { repeatable, tooLarge } from './calls.ts'
 import type {
   Aliases,
   AuditPage,
@@ -19,6 +19,7 @@ import type {
 } from './client.ts'
 import {
   bodyOf,
+  fieldsJson,
   type HitAnswer,
   type HttpCaller,
   type HttpServices,
@@ -28,15 +29,14 @@ import {
 } from './http-call.ts'
 import { checkCollectionName } from './input.ts'
 import {
-  type AccessCalls,
   accessOver,
-  type CollectionCalls,
   collectionsOver,
   type Found,
-  type PointCalls,
+  type Operations,
   pointsOver,
+  type Send,
 } from './transport.ts'
-import { attributeFromJson, dateIn, dateText, type Filter, fieldsOf, objectOf } from './values.ts'
+import { attributeFromJson, dateIn, type Filter, fieldsOf, objectOf } from './values.ts'
 
 export interface HttpClientOptions extends HttpServices {
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
@@ -68,95 +68,47 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
 /** A client and those that it creates for other collections share one session with a cluster. */
 function clientOf(caller: HttpCaller, collection: string | undefined): HttpClient {
   if (collection !== undefined) checkCollectionName(collection)
+  const send = sender(caller, undefined)
   return {
-    ...pointsOver(pointCalls(caller, collection)),
+    ...pointsOver(sender(caller, collection)),
     ...inspectionOf(caller, collection),
-    ...accessOver(accessCalls(caller)),
+    ...accessOver(send),
     collection: (name) => clientOf(caller, name),
-    collections: collectionsOver(collectionCalls(caller)),
+    collections: collectionsOver(send),
     async close() {},
   }
 }
 
-function pointCalls(caller: HttpCaller, collection: string | undefined): PointCalls {
-  const ask = <Answer>(operation: HttpOperation, body: string, details: CallDetails): Promise<Answer> =>
-    caller.ask(operation, { collection, body, details })
-  return {
-    async insert(point, details) {
-      return (await ask<{ point_id: string }>('InsertVector', bodyOf(point), details)).point_id
-    },
-    async insertBatch(points, details) {
-      const body = batchBody(caller, '{"vectors":[', points)
-      return (await ask<{ point_ids: string[] }>('InsertVectorsBatch', body, details)).point_ids
-    },
-    async insertEach(points, details) {
-      const body = batchBody(caller, '{"on_error":"continue","vectors":[', points)
-      const { point_ids: ids, errors = [] } = await ask<ReportAnswer>('InsertVectorsBatch', body, details)
-      const failed = errors.map(({ index, status, message }) => ({
-        index,
-        reason: reasonOfStatus('http', status),
-        message,
-      }))
-      return { ids, errors: failed }
-    },
-    async put(id, point, when, details) {
-      const request = { collection, parts: { id }, body: bodyOf({ ...point, when }), details }
-      const { version, created } = await caller.ask<PutAnswer>('PutPoint', request)
-      return { version, created }
-    },
-    patch: (id, patch, when, details) =>
-      caller.ask('PatchPoint', { collection, parts: { id }, body: bodyOf({ ...patch, when }), details }),
-    delete: (id, details) => caller.ask('DeletePoint', { collection, parts: { id }, details }),
-    async get(id, withVersion, details) {
-      const parts = { id, version: withVersion || undefined }
-      return hitOf(await caller.ask('GetPoint', { collection, parts, details })) as Point
-    },
-    async search(query, details) {
-      const { results, hits, profile, next_cursor, groups } = await ask<SearchAnswer>(
-        'SearchPoints',
-        bodyOf(query),
-        details,
-      )
-      return foundOf(results, hits, profile, next_cursor, groups)
-    },
-    async searchBatch(queries, details) {
-      const body = batchBody(caller, '{"queries":[', queries)
-      const answer = await ask<SearchBatchAnswer>('SearchPointsBatch', body, details)
-      const { results, hits, profile, next_cursor, groups } = answer
-      return results.map((ids, index) =>
-        foundOf(ids, hits?.[index], profile?.[index], next_cursor?.[index], groups?.[index]),
-      )
-    },
-    async list(query, details) {
-      const answer = await ask<ListAnswer>('ListPoints', bodyOf(query), details)
-      return { points: answer.points.map(hitOf), nextCursor: answer.next_cursor }
-    },
-    async count(filter, details) {
-      return (await ask<{ count: number }>('CountPoints', bodyOf({ filter }), details)).count
-    },
-    async facets(query, details) {
-      const { facets } = await ask<FacetsAnswer>('FacetPoints', bodyOf(query), details)
-      return objectOf(Object.entries(facets), (counts) => counts.map(countOf))
-    },
-    evaluate({ judgements, ...settings }, details) {
-      const rest = bodyOf(settings).slice(1, -1)
-      const start = `{${rest === '' ? '' : `${rest},`}"judgements":[`
-      return ask('EvaluatePoints', batchBody(caller, start, judgements), details)
-    },
-    update: (selection, change, details) => ask('UpdatePoints', bodyOf({ ...selection, ...change }), details),
-    deleteMatching: (selection, details) => ask('DeletePoints', bodyOf(selection), details),
+/** Sends operations to the path of a collection, or of the whole service. */
+function sender({ call, maxRequestBytes }: HttpCaller, collection: string | undefined): Send {
+  return async (name, input, details) => {
+    const { method, path } = httpPath(name)
+    const hasBody = method !== 'GET' && method !== 'DELETE'
+    const steps = path.split('/')
+    const isInBody = (field: string): boolean => hasBody && !steps.includes(`:${field}`)
+    const fields = Object.entries(input)
+    const inBody = Object.fromEntries(fields.filter(([field]) => isInBody(field)))
+    const parts = fieldsJson(Object.fromEntries(fields.filter(([field]) => !isInBody(field)))) as HttpParts
+    const body = hasBody ? { body: requestBody(inBody, maxRequestBytes) } : {}
+    const { status, answer } = await call<never>(name, { collection, parts, details, ...body })
+    const read: Reader<typeof name> | undefined = readers[name]
+    return read === undefined ? answer : read(answer, status)
   }
 }
 
-/** The JSON of a batch. Stops at the bound: much longer text could not be built, and would take minutes. */
-function batchBody<Item extends object>(
-  { maxRequestBytes }: HttpCaller,
-  start: string,
-  items: readonly Item[],
-): string {
+/**
+ * The JSON of a request. The items of a batch are added one by one, up to the bound: much longer text could not be built,
+ * and would take minutes.
+ */
+function requestBody(fields: Readonly<Record<string, unknown>>, maxRequestBytes: number): string {
+  const batch = ['vectors', 'queries', 'judgements'].find((name) => name in fields)
+  if (batch === undefined) return bodyOf(fields)
+  const { [batch]: items, ...others } = fields
+  const rest = bodyOf(others).slice(1, -1)
+  const start = `{${rest && `${rest},`}"${batch}":[`
   const bodies: string[] = []
   let length = start.length
-  for (const item of items) {
+  for (const item of items as readonly object[]) {
     const body = bodyOf(item)
     length += body.length + 1
     if (length > maxRequestBytes) throw tooLarge(maxRequestBytes)
@@ -165,18 +117,57 @@ function batchBody<Item extends object>(
   return `${start}${bodies.join(',')}]}`
 }
 
+type Reader<Name extends keyof Operations> = (answer: never, status: number) => Operations[Name]['output']
+
+/** How the answers are read that differ from what the client returns. */
+const readers: { readonly [Name in keyof Operations]?: Reader<Name> } = {
+  InsertVector: ({ point_id }: { readonly point_id: string }) => point_id,
+  InsertVectorsBatch({ point_ids: ids, errors = [] }: ReportAnswer) {
+    const reasonOf = (status: number): Reason => reasonOfStatus('http', status)
+    return {
+      ids,
+      errors: errors.map(({ index, status, message }) => ({ index, reason: reasonOf(status), message })),
+    }
+  },
+  PutPoint: ({ version, created }: Operations['PutPoint']['output']) => ({ version, created }),
+  GetPoint: (hit: HitAnswer) => hitOf(hit) as Point,
+  SearchPoints: foundOf,
+  SearchPointsBatch: (answers: SearchBatchAnswer) =>
+    answers.results.map((_, index) => {
+      const fields = Object.entries(answers).map(([name, values]) => [name, values[index]])
+      return foundOf(Object.fromEntries(fields))
+    }),
+  ListPoints: ({ points, next_cursor: nextCursor }: ListAnswer) => ({
+    points: points.map(hitOf),
+    nextCursor,
+  }),
+  CountPoints: ({ count }: { readonly count: number }) => count,
+  FacetPoints: ({ facets }: FacetsAnswer) =>
+    objectOf(Object.entries(facets), (counts) => counts.map(countOf)),
+  ListCollections: ({ collections }: { readonly collections: readonly unknown[] }) => collections.map(infoOf),
+  GetCollection: infoOf,
+  PutCollection: (answer: unknown, status) => ({ created: status === 201, info: infoOf(answer) }),
+  SetAliases: ({ aliases }: { readonly aliases: Aliases }) => aliases,
+  ListAudit(answer: unknown) {
+    const page = renamed(answer) as AuditPage
+    return { ...page, records: page.records.map((each) => ({ ...each, time: new Date(each.time) })) }
+  },
+  CreateKey: (answer: KeyAnswer) => keyOf(answer) as CreatedKey,
+  ListKeys: ({ keys }: { readonly keys: readonly KeyAnswer[] }) => keys.map(keyOf),
+}
+
 function profileOf(answer: unknown): Profile {
   const profile = renamed(answer) as Profile
   return { ...profile, recallEstimate: profile.recallEstimate }
 }
 
-function foundOf(
-  ids: readonly string[],
-  hits: readonly HitAnswer[] = [],
-  profile?: unknown,
-  nextCursor?: string | null,
-  groups: readonly ValueCount[] = [],
-): Found {
+function foundOf({
+  results: ids,
+  hits = [],
+  profile,
+  next_cursor: nextCursor,
+  groups = [],
+}: SearchAnswer): Found {
   return {
     ids,
     hits: hits.map(hitOf),
@@ -184,11 +175,6 @@ function foundOf(
     ...(nextCursor ? { nextCursor } : {}),
     ...(groups.length > 0 && { counts: groups.map(countOf) }),
   }
-}
-
-interface PutAnswer {
-  readonly version: number
-  readonly created: boolean
 }
 
 interface ReportAnswer {
@@ -200,17 +186,12 @@ interface SearchAnswer {
   readonly results: readonly string[]
   readonly hits?: readonly HitAnswer[]
   readonly profile?: unknown
-  readonly next_cursor?: string
+  readonly next_cursor?: string | null
   readonly groups?: readonly ValueCount[]
 }
 
-interface SearchBatchAnswer {
-  readonly results: readonly (readonly string[])[]
-  readonly hits?: readonly (readonly HitAnswer[])[]
-  readonly profile?: readonly unknown[]
-  readonly next_cursor?: readonly (string | null)[]
-  readonly groups?: readonly (readonly ValueCount[])[]
-}
+/** Each field has a list with an item for each query. */
+type SearchBatchAnswer = { readonly [Field in keyof SearchAnswer]: readonly SearchAnswer[Field][] }
 
 interface ListAnswer {
   readonly points: readonly HitAnswer[]
@@ -228,44 +209,6 @@ interface ValueCount {
 
 function countOf({ value, count }: ValueCount): FacetCount {
   return { value: attributeFromJson(value), count }
-}
-
-function collectionCalls({ ask, call }: HttpCaller): CollectionCalls {
-  return {
-    async list(details) {
-      return (await ask<{ collections: unknown[] }>('ListCollections', { details })).collections.map(infoOf)
-    },
-    async get(name, details) {
-      return infoOf(await ask('GetCollection', { parts: { name }, details }))
-    },
-    async put(name, settings, details) {
-      const request = { parts: { name }, body: bodyOf(settings), details }
-      const { status, answer } = await call<unknown>('PutCollection', request)
-      return { created: status === 201, info: infoOf(answer) }
-    },
-    delete: (name, details) => ask('DeleteCollection', { parts: { name }, details }),
-    async setAliases(changes, details) {
-      const request = { body: JSON.stringify(changes), details }
-      return (await ask<{ aliases: Aliases }>('SetAliases', request)).aliases
-    },
-  }
-}
-
-function accessCalls({ ask }: HttpCaller): AccessCalls {
-  return {
-    async audit({ since, until, ...query }, details) {
-      const parts = { ...query, since: since && dateText(since), until: until && dateText(until) }
-      const page = renamed(await ask('ListAudit', { parts, details })) as AuditPage
-      return { ...page, records: page.records.map((each) => ({ ...each, time: new Date(each.time) })) }
-    },
-    async createKey(key, details) {
-      return keyOf(await ask<KeyAnswer>('CreateKey', { body: bodyOf(key), details })) as CreatedKey
-    },
-    async listKeys(details) {
-      return (await ask<{ keys: readonly KeyAnswer[] }>('ListKeys', { details })).keys.map(keyOf)
-    },
-    revokeKey: (name, details) => ask('RevokeKey', { parts: { name }, details }),
-  }
 }
 
 function keyOf({ filter, ...key }: KeyAnswer): KeyInfo {

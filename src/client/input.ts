@@ -97,10 +97,12 @@ interface CheckedPayload extends PayloadToStore {
   readonly expiresAt: DateTime | undefined
 }
 
-export interface CheckedPoint extends PointToInsert {
+export interface CheckedStored extends PointToStore {
   readonly vector: Components | undefined
   readonly payload: CheckedPayload
 }
+
+export type CheckedPoint = CheckedStored & Pick<PointToInsert, 'id' | 'onConflict'>
 
 /** The part of a checked patch that can apply to many points. */
 export interface CheckedChange {
@@ -130,7 +132,7 @@ export function checkPoints(points: readonly PointToInsert[]): void {
 }
 
 /** A point without an id of its own, as `put` takes it. */
-export function pointToPutIn(point: PointToStore): CheckedPoint {
+export function pointToPutIn(point: PointToStore): CheckedStored {
   return objectIn(point, storedFields, 'the point', '')
 }
 

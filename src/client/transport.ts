@@ -1,6 +1,13 @@
 import type { EvaluatedPoints } from '../base/relevance.ts'
 import { type BatchInsert, insertEachOf, insertInBatches, pagesOf } from './bulk-insert.ts'
-import { type CallDetails, optionsIn, repeatable, withKey } from './calls.ts'
+import {
+  type CallDetails,
+  type CallOptions,
+  type InsertOptions,
+  optionsIn,
+  repeatable,
+  withKey,
+} from './calls.ts'
 import type {
   AccessClient,
   AliasChanges,
@@ -24,6 +31,7 @@ import type {
   PointsClient,
   Precondition,
   PutResult,
+  Query,
   SearchAnswer,
   Selection,
   WriteOptions,
@@ -37,6 +45,7 @@ import {
   type CheckedPatch,
   type CheckedPoint,
   type CheckedQuery,
+  type CheckedStored,
   checkCollectionName,
   evaluationIn,
   facetsIn,
@@ -58,54 +67,69 @@ import {
 } from './input.ts'
 import { type Filter, optional } from './values.ts'
 
-/** The operations on collections as a transport performs them. `input.ts` has checked all inputs. */
-export interface CollectionCalls {
-  list(details: CallDetails): Promise<readonly CollectionInfo[]>
-  get(name: string, details: CallDetails): Promise<CollectionInfo>
-  put(name: string, settings: NewCollection, details: CallDetails): Promise<PutResult>
-  delete(name: string, details: CallDetails): Promise<void>
-  setAliases(changes: Required<AliasChanges>, details: CallDetails): Promise<Aliases>
+/**
+ * What each operation takes and returns, by its name in the protobuf service. `input.ts` has checked what it takes. Each
+ * transport has a table of these operations, too: how it writes a request and reads an answer.
+ */
+export interface Operations {
+  InsertVector: { input: CheckedPoint; output: string }
+  InsertVectorsBatch: { input: BatchInput; output: InsertReport }
+  PutPoint: { input: CheckedStored & Target; output: { readonly version: number; readonly created: boolean } }
+  PatchPoint: { input: CheckedPatch & Target; output: { readonly version: number } }
+  DeletePoint: { input: { readonly id: string }; output: undefined }
+  GetPoint: { input: { readonly id: string; readonly version: true | undefined }; output: Point }
+  SearchPoints: { input: CheckedQuery; output: Found }
+  SearchPointsBatch: { input: { readonly queries: readonly CheckedQuery[] }; output: readonly Found[] }
+  ListPoints: { input: ListQuery; output: ListPage }
+  CountPoints: { input: { readonly filter: Filter | undefined }; output: number }
+  FacetPoints: { input: FacetsQuery; output: Readonly<Record<string, readonly FacetCount[]>> }
+  EvaluatePoints: { input: EvaluationQuery; output: EvaluatedPoints }
+  UpdatePoints: { input: Selection & CheckedChange; output: Changed }
+  DeletePoints: { input: Selection; output: Changed }
+  ListCollections: { input: object; output: readonly CollectionInfo[] }
+  GetCollection: { input: Named; output: CollectionInfo }
+  PutCollection: { input: NewCollection & Named; output: PutResult }
+  DeleteCollection: { input: Named; output: undefined }
+  SetAliases: { input: Required<AliasChanges>; output: Aliases }
+  ListAudit: { input: CheckedAuditQuery; output: AuditPage }
+  CreateKey: { input: CheckedKey; output: CreatedKey }
+  ListKeys: { input: object; output: readonly KeyInfo[] }
+  RevokeKey: { input: Named; output: undefined }
 }
+
+interface BatchInput {
+  readonly vectors: readonly CheckedPoint[]
+  readonly onError?: 'continue'
+}
+
+interface Target {
+  readonly id: string
+  readonly when: Precondition | undefined
+}
+
+interface Named {
+  readonly name: string
+}
+
+/** Performs an operation over a transport. */
+export type Send = <Name extends keyof Operations>(
+  name: Name,
+  input: Operations[Name]['input'],
+  details: CallDetails,
+) => Promise<Operations[Name]['output']>
 
 /** A client of collections over any transport. */
-export function collectionsOver(calls: CollectionCalls): CollectionsClient {
+export function collectionsOver(send: Send): CollectionsClient {
   return {
-    list: async (options) => calls.list(repeatable(options)),
-    get: async (name, options) => calls.get(checkCollectionName(name), repeatable(options)),
+    list: async (options) => send('ListCollections', {}, repeatable(options)),
+    get: async (name, options) =>
+      send('GetCollection', { name: checkCollectionName(name) }, repeatable(options)),
     put: async (name, settings, options) =>
-      calls.put(checkCollectionName(name), settingsIn(settings), optionsIn(options)),
-    delete: async (name, options) => calls.delete(checkCollectionName(name), optionsIn(options)),
-    setAliases: async (changes, options) => calls.setAliases(aliasChangesIn(changes), optionsIn(options)),
+      send('PutCollection', { name: checkCollectionName(name), ...settingsIn(settings) }, optionsIn(options)),
+    delete: async (name, options) =>
+      send('DeleteCollection', { name: checkCollectionName(name) }, optionsIn(options)),
+    setAliases: async (changes, options) => send('SetAliases', aliasChangesIn(changes), optionsIn(options)),
   }
-}
-
-/** The operations on points as a transport performs them. `input.ts` has checked all inputs. */
-export interface PointCalls {
-  insert(point: CheckedPoint, details: CallDetails): Promise<string>
-  insertBatch(points: readonly CheckedPoint[], details: CallDetails): Promise<readonly string[]>
-  insertEach(points: readonly CheckedPoint[], details: CallDetails): Promise<InsertReport>
-  put(
-    id: string,
-    point: CheckedPoint,
-    when: Precondition | undefined,
-    details: CallDetails,
-  ): Promise<{ readonly version: number; readonly created: boolean }>
-  patch(
-    id: string,
-    patch: CheckedPatch,
-    when: Precondition | undefined,
-    details: CallDetails,
-  ): Promise<{ readonly version: number }>
-  delete(id: string, details: CallDetails): Promise<void>
-  get(id: string, withVersion: boolean, details: CallDetails): Promise<Point>
-  search(query: CheckedQuery, details: CallDetails): Promise<Found>
-  searchBatch(queries: readonly CheckedQuery[], details: CallDetails): Promise<readonly Found[]>
-  list(query: ListQuery, details: CallDetails): Promise<ListPage>
-  count(filter: Filter | undefined, details: CallDetails): Promise<number>
-  facets(query: FacetsQuery, details: CallDetails): Promise<Readonly<Record<string, readonly FacetCount[]>>>
-  evaluate(query: EvaluationQuery, details: CallDetails): Promise<EvaluatedPoints>
-  update(selection: Selection, change: CheckedChange, details: CallDetails): Promise<Changed>
-  deleteMatching(selection: Selection, details: CallDetails): Promise<Changed>
 }
 
 /** The answer to a search: `hits` are empty unless the query includes anything. */
@@ -117,50 +141,54 @@ export interface Found extends Omit<SearchAnswer, 'groups'> {
 }
 
 /** A client of points over any transport: checks what the caller passes, and marks what may be repeated. */
-export function pointsOver(calls: PointCalls): Omit<PointsClient, 'close'> & BatchInsert {
-  const insertChecked: BatchInsert['insertChecked'] = async (points, options) =>
-    calls.insertBatch(points, withKey(options))
-  const list: PointsClient['list'] = async (query, options) => calls.list(listIn(query), repeatable(options))
+export function pointsOver(send: Send): Omit<PointsClient, 'close'> & BatchInsert {
+  const insertChecked: BatchInsert['insertChecked'] = async (vectors, options) =>
+    // Without `onError`, all points have an id.
+    (await send('InsertVectorsBatch', { vectors }, withKey(options))).ids as readonly string[]
+  const insertEach = async (
+    vectors: readonly CheckedPoint[],
+    options?: InsertOptions,
+  ): Promise<InsertReport> => send('InsertVectorsBatch', { onError: 'continue', vectors }, withKey(options))
+  const list: PointsClient['list'] = async (query, options) =>
+    send('ListPoints', listIn(query), repeatable(options))
+  const search = async (query: Query, options?: CallOptions): Promise<Found> =>
+    send('SearchPoints', queryIn(query), repeatable(options))
+  const searchBatch = async (queries: readonly Query[], options?: CallOptions): Promise<readonly Found[]> =>
+    send('SearchPointsBatch', { queries: queriesIn(queries) }, repeatable(options))
   return {
     insertChecked,
-    insert: async (point, options) => calls.insert(pointIn(point), withKey(options)),
+    insert: async (point, options) => send('InsertVector', pointIn(point), withKey(options)),
     insertBatch: async (points, options) => insertChecked(pointsIn(points), options),
-    insertEach: (points, options) =>
-      insertEachOf(points, async (checked) => calls.insertEach(checked, withKey(options))),
+    insertEach: (points, options) => insertEachOf(points, (checked) => insertEach(checked, options)),
     insertAll: (points, options) => insertInBatches(insertChecked, points, options),
     async put(id, point, options) {
       const { when, ...details } = writeOptionsIn(options)
-      return calls.put(idIn(id, 'id'), pointToPutIn(point), preconditionIn(when), details)
+      const input = { id: idIn(id, 'id'), ...pointToPutIn(point), when: preconditionIn(when) }
+      return send('PutPoint', input, details)
     },
     async patch(id, patch, options) {
       const { when, ...details } = writeOptionsIn(options)
-      return calls.patch(idIn(id, 'id'), patchIn(patch), preconditionIn(when), details)
+      const input = { id: idIn(id, 'id'), ...patchIn(patch), when: preconditionIn(when) }
+      return send('PatchPoint', input, details)
     },
-    delete: async (id, options) => calls.delete(idIn(id, 'id'), repeatable(options)),
+    delete: async (id, options) => send('DeletePoint', { id: idIn(id, 'id') }, repeatable(options)),
     async get(id, options) {
-      const { version = false, ...details } = optionsIn<GetOptions>(options, ['version'])
-      return calls.get(idIn(id, 'id'), version, repeatable(details))
+      const { version, ...details } = optionsIn<GetOptions>(options, ['version'])
+      return send('GetPoint', { id: idIn(id, 'id'), version: version || undefined }, repeatable(details))
     },
-    search: async (query, options) => (await calls.search(queryIn(query), repeatable(options))).ids,
-    async searchBatch(queries, options) {
-      const found = await calls.searchBatch(queriesIn(queries), repeatable(options))
-      return found.map(({ ids }) => ids)
-    },
-    searchHits: async (query, options) => hitsOf(await calls.search(queryIn(query), repeatable(options))),
-    async searchHitsBatch(queries, options) {
-      return (await calls.searchBatch(queriesIn(queries), repeatable(options))).map(hitsOf)
-    },
+    search: async (query, options) => (await search(query, options)).ids,
+    searchBatch: async (queries, options) => (await searchBatch(queries, options)).map(({ ids }) => ids),
+    searchHits: async (query, options) => hitsOf(await search(query, options)),
+    searchHitsBatch: async (queries, options) => (await searchBatch(queries, options)).map(hitsOf),
     list,
     listAll: (query, options) => pagesOf(list, query, options),
-    count: async (filter, options) => calls.count(optional(filterIn)(filter, 'filter'), repeatable(options)),
-    facets: async (query, options) => calls.facets(facetsIn(query), repeatable(options)),
-    evaluate: async (query, options) => calls.evaluate(evaluationIn(query), optionsIn(options)),
-    async updateMatching(request, options) {
-      const { set, unset, expiresAt, ...selection } = updateIn(request)
-      return calls.update(selection, { set, unset, expiresAt }, optionsIn(options))
-    },
+    count: async (filter, options) =>
+      send('CountPoints', { filter: optional(filterIn)(filter, 'filter') }, repeatable(options)),
+    facets: async (query, options) => send('FacetPoints', facetsIn(query), repeatable(options)),
+    evaluate: async (query, options) => send('EvaluatePoints', evaluationIn(query), optionsIn(options)),
+    updateMatching: async (request, options) => send('UpdatePoints', updateIn(request), optionsIn(options)),
     deleteMatching: async (selection, options) =>
-      calls.deleteMatching(selectionIn(selection), optionsIn(options)),
+      send('DeletePoints', selectionIn(selection), optionsIn(options)),
   }
 }
 
@@ -181,22 +209,15 @@ function hitsOf({ ids: _, counts, ...answer }: Found): SearchAnswer {
   return { ...answer, groups }
 }
 
-/** What admins ask about callers, as a transport performs it. */
-export interface AccessCalls {
-  audit(query: CheckedAuditQuery, details: CallDetails): Promise<AuditPage>
-  createKey(key: CheckedKey, details: CallDetails): Promise<CreatedKey>
-  listKeys(details: CallDetails): Promise<readonly KeyInfo[]>
-  revokeKey(name: string, details: CallDetails): Promise<void>
-}
-
-/** A client of these operations over any transport. */
-export function accessOver(calls: AccessCalls): AccessClient {
+/** A client of what only admins may do, over any transport. */
+export function accessOver(send: Send): AccessClient {
   return {
-    audit: async (query, options) => calls.audit(auditQueryIn(query), repeatable(options)),
+    audit: async (query, options) => send('ListAudit', auditQueryIn(query), repeatable(options)),
     keys: {
-      create: async (key, options) => calls.createKey(keyIn(key), optionsIn(options)),
-      list: async (options) => calls.listKeys(repeatable(options)),
-      revoke: async (name, options) => calls.revokeKey(keyNameIn(name, 'name'), optionsIn(options)),
+      create: async (key, options) => send('CreateKey', keyIn(key), optionsIn(options)),
+      list: async (options) => send('ListKeys', {}, repeatable(options)),
+      revoke: async (name, options) =>
+        send('RevokeKey', { name: keyNameIn(name, 'name') }, optionsIn(options)),
     },
   }
 }
