@@ -3,6 +3,7 @@ import { collectionName } from '../base/collection.ts'
 import { cancellation, type Reason } from '../base/errors.ts'
 import type { Transport } from '../base/metrics.ts'
 import type { AuditLevel } from '../base/setting-info.ts'
+import type { AuditRecord as Returned, AuditPage as ReturnedPage } from './audit-record.ts'
 
 /**
  * The audit: a line for each call, with who made it, from where, and whether it was allowed. Never a vector, a payload or
@@ -13,28 +14,8 @@ import type { AuditLevel } from '../base/setting-info.ts'
  */
 
 /** A line, as it is stored and returned. */
-export interface AuditRecord {
-  /** When the call ended. */
-  readonly time: string
-  /** The name of the caller's key; absent if there was no valid one. */
-  readonly key?: string | undefined
-  /** The name of the operation; `Unknown` for calls of no operation. */
-  readonly operation: string
-  readonly collection?: string | undefined
-  /** The key or the node that the call names. */
-  readonly target?: string | undefined
-  /** False if the caller had no right to call. */
-  readonly allowed: boolean
-  /** Why the call failed. */
-  readonly error?: Reason | undefined
-  readonly transport?: Transport | undefined
-  /** The caller's address. */
-  readonly address?: string | undefined
-  /** For further refused calls of the same second, which have no lines: how many there were. */
-  readonly calls?: number | undefined
-  /** Lines that could not be stored before this one. */
-  readonly lost?: number | undefined
-}
+export type AuditRecord = Returned<string>
+export type AuditPage = ReturnedPage<string>
 
 /** A call that has ended. */
 export interface EndedCall extends Pick<AuditRecord, 'operation' | 'collection' | 'target' | 'error'> {
@@ -296,10 +277,4 @@ export interface AuditQuery extends Pick<AuditRecord, 'key' | 'collection'> {
   readonly limit: number
   /** The `nextCursor` of the page before. */
   readonly cursor?: string | undefined
-}
-
-export interface AuditPage {
-  readonly records: readonly AuditRecord[]
-  /** There may be more. */
-  readonly nextCursor: string | undefined
 }

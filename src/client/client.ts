@@ -1,3 +1,4 @@
+import type { AuditPage, AuditRecord } from '../api/audit-record.ts'
 import type {
   CollectionSettings,
   CollectionInfo as StoredInfo,
@@ -7,7 +8,7 @@ import type { Reason } from '../base/errors.ts'
 import type { ContentType, Highlight, HitFigures, Metric, OnConflict, Profile } from '../base/point.ts'
 import type { Quotas } from '../base/quotas.ts'
 import type { EvaluatedPoints } from '../base/relevance.ts'
-import type { SettingSource } from '../base/setting-info.ts'
+import type { SettingInfo } from '../base/setting-info.ts'
 import type { BulkOptions, CallOptions, InsertOptions } from './calls.ts'
 import type { AttributesInput, AttributesOutput, DateValue, Filter } from './values.ts'
 
@@ -417,17 +418,9 @@ export interface SlowQuery {
   readonly hits?: number
 }
 
-export interface SettingInForce {
-  /** The name of the environment variable. */
-  readonly name: string
-  readonly flag: string
-  readonly group: string
+export interface SettingInForce extends Omit<SettingInfo, 'value'> {
   /** Undefined if the setting has no value; a secret is masked. */
   readonly value: string | number | boolean | undefined
-  readonly default: string
-  readonly source: SettingSource
-  readonly isSecret: boolean
-  readonly doc: string
 }
 
 /** The settings of a collection; all but words and quotas are fixed when it is created. The service or the first insert decides absent fields. */
@@ -502,35 +495,7 @@ export interface AuditQuery {
   readonly cursor?: string | undefined
 }
 
-/** A call that has ended. */
-export interface AuditRecord {
-  readonly time: Date
-  /** The name of the caller's key; absent if there was no valid one. */
-  readonly key?: string | undefined
-  /** `Unknown` for calls of no operation, `Lost` for lines that could not be stored. */
-  readonly operation: string
-  readonly collection?: string | undefined
-  /** The key or the node that the call has named. */
-  readonly target?: string | undefined
-  /** False if the caller had no right to call. */
-  readonly allowed: boolean
-  /** Why the call failed. */
-  readonly error?: Reason | undefined
-  readonly transport?: 'grpc' | 'http' | undefined
-  /** The caller's address. */
-  readonly address?: string | undefined
-  /** For further calls of the same second without a valid key, which have no records: how many there were. */
-  readonly calls?: number | undefined
-  /** How many records are missing here. */
-  readonly lost?: number | undefined
-}
-
-export interface AuditPage {
-  /** The newest first. */
-  readonly records: readonly AuditRecord[]
-  /** Absent on the last page. Another page can have fewer records than the limit, or none. */
-  readonly nextCursor?: string | undefined
-}
+export type { AuditPage, AuditRecord }
 
 /** What a key may do; absent fields restrict nothing. */
 export interface KeyInfo {

@@ -216,29 +216,24 @@ export class IndexFixture implements AsyncDisposable {
   /** Loads the points from a row file, as a start does. */
   async #fill(points: readonly (readonly [number, readonly [Float32Array, number]])[]): Promise<void> {
     const { dimension } = this.index
-    const directory = mkdtempSync(join(tmpdir(), 'vicinal-rows-'))
-    try {
-      const path = join(directory, 'rows')
-      const rowBytes = rowBytesOf(dimension)
-      const rows = Buffer.alloc(points.length * rowBytes)
-      const slots = Uint32Array.from(points, ([slot]) => slot)
-      const slotCount = slots.at(-1)! + 1
-      const live = new Uint8Array(new SharedArrayBuffer(Math.ceil(slotCount / 8)))
-      for (const [at, [slot, [vector, sequence]]] of points.entries()) {
-        packRow(rows, at * rowBytes, { id: newId(), sequence, vector })
-        live[slot >> 3]! |= 1 << (slot & 7)
-        this.points.set(slot, vector)
-        this.#sequence = Math.max(this.#sequence, sequence)
-      }
-      const file = RowFile.create(path, dimension)
-      file.write(rows, slots)
-      file.close()
-      this.index.extend(slotCount)
-      const stored = { path, dimension, slotCount, sequence: this.#sequence, live }
-      await this.indexer.fill(stored, new IdTable().pages(slotCount))
-    } finally {
-      rmSync(directory, { recursive: true })
+    const path = join(newIndexDirectory(), 'rows')
+    const rowBytes = rowBytesOf(dimension)
+    const rows = Buffer.alloc(points.length * rowBytes)
+    const slots = Uint32Array.from(points, ([slot]) => slot)
+    const slotCount = slots.at(-1)! + 1
+    const live = new Uint8Array(new SharedArrayBuffer(Math.ceil(slotCount / 8)))
+    for (const [at, [slot, [vector, sequence]]] of points.entries()) {
+      packRow(rows, at * rowBytes, { id: newId(), sequence, vector })
+      live[slot >> 3]! |= 1 << (slot & 7)
+      this.points.set(slot, vector)
+      this.#sequence = Math.max(this.#sequence, sequence)
     }
+    const file = RowFile.create(path, dimension)
+    file.write(rows, slots)
+    file.close()
+    this.index.extend(slotCount)
+    const stored = { path, dimension, slotCount, sequence: this.#sequence, live }
+    await this.indexer.fill(stored, new IdTable().pages(slotCount))
   }
 
   insert(vector: Float32Array, sequence: number = this.#sequence + 1): number {

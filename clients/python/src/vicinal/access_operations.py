@@ -80,7 +80,6 @@ class Audit(Operation[AuditPage]):
     False for calls that they had no right to.
     """
 
-    place: Place
     _: KW_ONLY
     since: datetime | None = None
     until: datetime | None = None
@@ -121,7 +120,6 @@ class CreateKey(Operation[CreatedKey]):
     `collections` are names, or beginnings followed by `*`. With a `filter`, only points that match exist for the key.
     """
 
-    place: Place
     name: str
     role: Role = "read"
     _: KW_ONLY
@@ -163,8 +161,6 @@ class CreateKey(Operation[CreatedKey]):
 class ListKeys(Operation[list[KeyInfo]]):
     """Return the keys of the file that `API_KEYS_FILE` names, without the keys themselves."""
 
-    place: Place
-
     def request(self) -> HttpRequest:
         return HttpRequest("GET", "/keys")
 
@@ -176,7 +172,6 @@ class ListKeys(Operation[list[KeyInfo]]):
 class RevokeKey(Operation[None]):
     """Remove a key, or raise `NotFoundError`: calls with it are refused at once."""
 
-    place: Place
     name: str
 
     def __post_init__(self) -> None:

@@ -112,7 +112,6 @@ class ListCollections(Operation[list[CollectionInfo]]):
     the answer of a cluster must be; by default as the client's.
     """
 
-    place: Place
     _: KW_ONLY
     consistency: Consistency | None = None
 
@@ -130,7 +129,6 @@ class GetCollection(Operation[CollectionInfo]):
     answer of a cluster must be; by default as the client's.
     """
 
-    place: Place
     name: str
     _: KW_ONLY
     consistency: Consistency | None = None
@@ -152,7 +150,6 @@ class PutCollection(Operation[PutCollectionResult]):
     `Quotas()` remove them.
     """
 
-    place: Place
     name: str
     dimension: int | None = None
     _: KW_ONLY
@@ -187,7 +184,6 @@ class PutCollection(Operation[PutCollectionResult]):
 class DeleteCollection(Operation[None]):
     """Delete a collection with its points and aliases, or raise `CollectionNotFoundError`."""
 
-    place: Place
     name: str
 
     @property
@@ -210,7 +206,6 @@ class SetAliases(Operation[dict[str, str]]):
     Setting an alias that exists moves it. Removing an alias that does not exist is not an error.
     """
 
-    place: Place
     set: Mapping[str, str] | None = None
     remove: Sequence[str] = ()
 

@@ -114,7 +114,6 @@ class Evaluate(Operation[EvaluatedPoints]):
     `consistency` is that of `search`.
     """
 
-    place: Place
     judgements: Sequence[Judgement]
     _: KW_ONLY
     k: int = 10

@@ -71,13 +71,16 @@ class HttpResponse:
         return from_json(self.body)
 
 
+@dataclass(frozen=True)
 class Operation(ABC, Generic[Answer_co]):
     """
-    An operation of the service. Its fields are the parameters of the clients' method, and its docstring is that of the
-    method.
+    An operation of the service. Its fields after `place` are the parameters of the clients' method, and its docstring
+    is that of the method.
     """
 
     __slots__ = ()
+
+    place: Place
 
     @property
     def repeatable(self) -> bool:

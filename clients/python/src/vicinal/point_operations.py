@@ -42,7 +42,6 @@ class Insert(Operation[str]):
     id. By default, each call makes a new key, so a retry never stores a point twice.
     """
 
-    place: Place
     vector: VectorLike | Text | None
     content: str
     _: KW_ONLY
@@ -81,7 +80,6 @@ class InsertBatch(Operation[list[str]]):
     by default), use `bulk_insert`. As with `insert`, a retry never stores points twice.
     """
 
-    place: Place
     points: Points
     _: KW_ONLY
     idempotency_key: str | None = None
@@ -114,7 +112,6 @@ class PartlyInserted:
 class InsertValid(Operation[PartlyInserted]):
     """Store the valid points, and report why the others were not stored."""
 
-    place: Place
     points: Points
     _: KW_ONLY
     idempotency_key: str | None = None
@@ -139,7 +136,6 @@ class Get(Operation[Point]):
     the answer of a cluster must be; by default as the client's.
     """
 
-    place: Place
     id: str
     _: KW_ONLY
     with_version: bool = False
@@ -156,7 +152,6 @@ class Get(Operation[Point]):
 class Delete(Operation[None]):
     """Delete a point. A missing point is not an error."""
 
-    place: Place
     id: str
 
     def request(self) -> HttpRequest:
@@ -179,7 +174,6 @@ class PutResult:
 class Put(Operation[PutResult]):
     """Store a point under an id, and replace the point that has it; only if the stored point meets `when`."""
 
-    place: Place
     id: str
     vector: VectorLike | Text | None
     content: str
@@ -221,7 +215,6 @@ class Patch(Operation[int]):
     service with embeddings, the vector may be a `Text`. A new content alone does not change the vector.
     """
 
-    place: Place
     id: str
     _: KW_ONLY
     set: Attributes | None = None

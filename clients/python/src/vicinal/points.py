@@ -222,8 +222,8 @@ class Query(AnswerShape):
     The other fields are those of `AnswerShape`.
     """
 
-    metric: Metric | None = None
     near: VectorLike | str | Text | None = None
+    metric: Metric | None = None
     limit: int = 10
     ef: int | None = None
     filter: FilterLike | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType
 from typing import Literal
@@ -29,13 +29,12 @@ from .points import (
 from .values import Attributes, AttributeValue, Json, check_whole, decode_value, texts_of, to_json
 from .vectors import Text, VectorLike
 
-_FIELDS_OF_QUERY = [field.name for field in fields(Query)]
 _PARTS_OF_ANSWER = ("hits", "profile", "next_cursor", "groups")
 """The fields of an answer beside the ids, in the order of the parameters of `result_of`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Search(Operation[SearchResult]):
+class Search(Query, Operation[SearchResult]):
     """
     Find the points near a vector, or near the stored point with an id, which is not returned. For a service with
     embeddings, also near a `Text`.
@@ -50,41 +49,17 @@ class Search(Operation[SearchResult]):
     ignores it.
     """
 
-    place: Place
-    near: VectorLike | str | Text | None = None
-    metric: Metric | None = None
+    near: VectorLike | str | Text | None = field(default=None, kw_only=False)
+    metric: Metric | None = field(default=None, kw_only=False)
     _: KW_ONLY
-    limit: int = 10
-    filter: FilterLike | None = None
-    include: Include | None = USUAL_HIT
-    ef: int | None = None
-    exact: bool = False
-    max_distance: float | None = None
-    profile: bool = False
-    words: str | Literal[True] | None = None
-    balance: float | None = None
-    cursor: str | None = None
-    statistics: FilterLike | None = None
-    boost: Sequence[Boost] | None = None
-    like: Sequence[str] | None = None
-    unlike: Sequence[str] | None = None
-    diversity: float | None = None
-    group_by: GroupBy | None = None
-    rerank: int | None = None
-    on_error: OnRerankError | None = None
     consistency: Consistency | None = None
 
-    @property
-    def query(self) -> Query:
-        """The search as one of a batch."""
-        return Query(**{name: getattr(self, name) for name in _FIELDS_OF_QUERY})
-
     def request(self) -> HttpRequest:
-        return _post(self.place, "search", self.query.to_json())
+        return _post(self.place, "search", self.to_json())
 
     def answer(self, response: HttpResponse) -> SearchResult:
         json = response.json
-        return result_of(self.query, json["results"], *(json.get(name) for name in _PARTS_OF_ANSWER))
+        return result_of(self, json["results"], *(json.get(name) for name in _PARTS_OF_ANSWER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +70,6 @@ class SearchBatch(Operation[list[SearchResult]]):
     `consistency` is that of `search`, for all queries together.
     """
 
-    place: Place
     queries: Sequence[Query]
     _: KW_ONLY
     consistency: Consistency | None = None
@@ -135,7 +109,6 @@ class ListPoints(Operation[Page]):
     `consistency` is that of `search`.
     """
 
-    place: Place
     filter: FilterLike | None = None
     _: KW_ONLY
     limit: int = 100
@@ -167,7 +140,6 @@ class Count(Operation[int]):
     `consistency` is that of `search`.
     """
 
-    place: Place
     filter: FilterLike | None = None
     _: KW_ONLY
     consistency: Consistency | None = None
@@ -196,7 +168,6 @@ class Facets(Operation[dict[str, list[FacetCount]]]):
     `consistency` is that of `search`.
     """
 
-    place: Place
     paths: Sequence[str]
     _: KW_ONLY
     filter: FilterLike | None = None
@@ -237,7 +208,6 @@ class UpdateWhere(Operation[Changed]):
     matches every point is refused unless `everything` is true.
     """
 
-    place: Place
     filter: FilterLike
     _: KW_ONLY
     set: Attributes | None = None
@@ -273,7 +243,6 @@ class DeleteWhere(Operation[Changed]):
     `dry_run` only counts. A filter that matches every point is refused unless `everything` is true.
     """
 
-    place: Place
     filter: FilterLike
     _: KW_ONLY
     limit: int | None = None

@@ -12,8 +12,6 @@ from .values import Json
 class Health(Operation[str]):
     """Return "OK" if the service answers, even while it is loading its points."""
 
-    place: Place
-
     def request(self) -> HttpRequest:
         return HttpRequest("GET", "/health")
 
@@ -29,8 +27,6 @@ class Ready(Operation[str]):
     If changes are refused because the disk is full, the text says so.
     """
 
-    place: Place
-
     def request(self) -> HttpRequest:
         return HttpRequest("GET", "/readyz")
 
@@ -41,8 +37,6 @@ class Ready(Operation[str]):
 @dataclass(frozen=True, slots=True)
 class Metrics(Operation[str]):
     """Return the metrics in the text format of Prometheus."""
-
-    place: Place
 
     def request(self) -> HttpRequest:
         return HttpRequest("GET", "/metrics")
@@ -58,8 +52,6 @@ class Stats(Operation[dict[str, Json]]):
     memory, and for each metric the plan of searches with its measured recall.
     """
 
-    place: Place
-
     def request(self) -> HttpRequest:
         return HttpRequest("GET", f"{self.place.path}/stats")
 
@@ -74,8 +66,6 @@ class SlowQueries(Operation[list[dict[str, Json]]]):
     client's collection, or to all collections if the client has none.
     """
 
-    place: Place
-
     def request(self) -> HttpRequest:
         return HttpRequest("GET", f"{self.place.path}/slow-queries")
 
@@ -86,8 +76,6 @@ class SlowQueries(Operation[list[dict[str, Json]]]):
 @dataclass(frozen=True, slots=True)
 class Settings(Operation[list[dict[str, Json]]]):
     """Return the settings of the service with their sources, in the form of `GET /settings`; secrets are masked."""
-
-    place: Place
 
     def request(self) -> HttpRequest:
         return HttpRequest("GET", "/settings")

@@ -169,8 +169,8 @@ def _patch(operation: points.Patch) -> GrpcCall[int]:
 
 @_call.register
 def _search(operation: searches.Search) -> GrpcCall[SearchResult]:
-    query = operation.query
-    return _at("SearchPoints", operation.place, query_message(query), lambda data: read_result(data, query))
+    body = query_message(operation)
+    return _at("SearchPoints", operation.place, body, lambda data: read_result(data, operation))
 
 
 @_call.register
