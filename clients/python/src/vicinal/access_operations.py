@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from .collection_operations import Quotas
 from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
-from .operation import HttpRequest, HttpResponse, Operation, Place
+from .operation import HttpRequest, HttpResponse, Operation
 from .values import Json, check_whole, decode_moment, decode_value, encode_moment, texts_of, to_json
 
 Role: TypeAlias = Literal["read", "write", "admin"]

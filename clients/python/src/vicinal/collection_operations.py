@@ -8,7 +8,7 @@ from typing import Literal
 
 from .clusters import Consistency
 from .errors import InvalidArgumentError
-from .operation import HttpRequest, HttpResponse, Operation, Place, check_name
+from .operation import HttpRequest, HttpResponse, Operation, check_name
 from .values import Json, check_number, check_numbers, check_text, check_whole, texts_of, to_json
 
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 from .answer_shape import AnswerShape, Boost
 from .clusters import Consistency
 from .filters import FilterLike, json_of_filter
-from .operation import HttpRequest, HttpResponse, Operation, Place
+from .operation import HttpRequest, HttpResponse, Operation
 from .points import Metric, check_words
 from .values import (
     Json,

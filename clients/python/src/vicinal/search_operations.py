@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType
-from typing import Literal
 
-from .answer_shape import Boost, GroupBy, OnRerankError
 from .clusters import Consistency
 from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
 from .operation import HttpRequest, HttpResponse, Operation, Place
 from .point_operations import json_of_changes
 from .points import (
-    USUAL_HIT,
     USUAL_LISTED,
     Include,
     Metric,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .operation import HttpRequest, HttpResponse, Operation, Place
+from .operation import HttpRequest, HttpResponse, Operation
 from .values import Json
 
 
