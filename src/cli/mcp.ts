@@ -7,7 +7,7 @@ import {
   type NodeIncomingMessageLike,
   toNodeHandler,
 } from '@modelcontextprotocol/node'
-import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
+import { createMcpHandler, McpServer, type ToolAnnotations } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'
 import { DatabaseError } from '../base/errors.ts'
@@ -98,6 +98,7 @@ export function createMcpServer({ client, write }: ToolOptions): McpServer {
 
 function addReading(server: McpServer, client: VectorClient): void {
   const readOnly = { readOnlyHint: true }
+  const add = adderOf(server, client, readOnly)
 
   server.registerTool(
     'describe',
@@ -108,146 +109,103 @@ function addReading(server: McpServer, client: VectorClient): void {
     },
     () => answer(async () => JSON.stringify(await client.collections.list())),
   )
-  server.registerTool(
+  add(
     'search',
+    'Finds the nearest points to a text (if describe shows an embeddingModel), to a vector or to a stored point, closest first, with distance and payload; or the best ones for words (if describe shows words), or for both, with scores.',
     {
-      description:
-        'Finds the nearest points to a text (if describe shows an embeddingModel), to a vector or to a stored point, closest first, with distance and payload; or the best ones for words (if describe shows words), or for both, with scores.',
-      inputSchema: z.strictObject({
-        collection,
-        text: z.string().optional().describe('what to search near: the service embeds it'),
-        vector: z.array(z.number()).optional().describe('or a vector with the dimension of the collection'),
-        id: z.guid().optional().describe('or a stored point, which is left out of the results'),
-        words: wordsOfTool,
-        like: z
-          .array(z.guid())
-          .optional()
-          .describe('stored points to search near, with or without the above'),
-        unlike: z.array(z.guid()).optional().describe('stored points to stay away from'),
-        statistics: z
-          .strictObject({ filter: z.record(z.string(), z.unknown()) })
-          .optional()
-          .describe('counts how often words occur in the points that match only'),
-        ...settingsOfTools,
-        on_error: z.enum(onErrorRules).optional().describe('whether to go on if that model fails'),
-        group_by: z
-          .strictObject({ path: z.string(), size: z.number().int().optional() })
-          .optional()
-          .describe('limit groups, each of up to size points with the same value at the path'),
-        highlight: z.boolean().default(false).describe('shows where the words are'),
-        cursor: z
-          .string()
-          .optional()
-          .describe('of a search by words: "" for the first of several pages, then its next_cursor'),
-        limit: z.number().int().min(1).max(1000).default(10),
-        exact: z.boolean().optional().describe('finds the true nearest points, however long it takes'),
-        max_distance: z.number().optional().describe('the greatest distance of a result'),
-      }),
-      annotations: readOnly,
+      text: z.string().optional().describe('what to search near: the service embeds it'),
+      vector: z.array(z.number()).optional().describe('or a vector with the dimension of the collection'),
+      id: z.guid().optional().describe('or a stored point, which is left out of the results'),
+      words: wordsOfTool,
+      like: z.array(z.guid()).optional().describe('stored points to search near, with or without the above'),
+      unlike: z.array(z.guid()).optional().describe('stored points to stay away from'),
+      statistics: z
+        .strictObject({ filter: z.record(z.string(), z.unknown()) })
+        .optional()
+        .describe('counts how often words occur in the points that match only'),
+      ...settingsOfTools,
+      on_error: z.enum(onErrorRules).optional().describe('whether to go on if that model fails'),
+      group_by: z
+        .strictObject({ path: z.string(), size: z.number().int().optional() })
+        .optional()
+        .describe('limit groups, each of up to size points with the same value at the path'),
+      highlight: z.boolean().default(false).describe('shows where the words are'),
+      cursor: z
+        .string()
+        .optional()
+        .describe('of a search by words: "" for the first of several pages, then its next_cursor'),
+      limit: z.number().int().min(1).max(1000).default(10),
+      exact: z.boolean().optional().describe('finds the true nearest points, however long it takes'),
+      max_distance: z.number().optional().describe('the greatest distance of a result'),
     },
-    ({ collection, max_distance: maxDistance, on_error: onError, group_by: groupBy, highlight, ...asked }) =>
-      answer(async () => {
-        const { text, vector, id, like, words, rerank, statistics } = asked
-        const include = {
-          distance: (text ?? vector ?? id ?? like) !== undefined,
-          payload: true,
-          scores: (words ?? asked.boost ?? rerank) !== undefined,
-          highlight,
-        }
-        const counted = statistics && { filter: filterOf(statistics.filter)! }
-        const more = { ...settingsOf(asked), maxDistance, onError, groupBy, statistics: counted, include }
-        const { hits, groups, nextCursor } = await pointsOf(client, collection).searchHits({
-          ...asked,
-          ...more,
-        })
-        const shown = groups?.flatMap(({ value, hits: members }) => [
-          JSON.stringify({ group: attributeJson(value) }),
-          ...members.map(lineOf),
-        ])
-        return linesOf([...(shown ?? hits.map(lineOf)), ...nextLine(nextCursor)])
-      }),
-  )
-  server.registerTool(
-    'get',
-    {
-      description: 'Returns a point with its payload.',
-      inputSchema: z.strictObject({ collection, id }),
-      annotations: readOnly,
+    async (
+      points,
+      { max_distance: maxDistance, on_error: onError, group_by: groupBy, highlight, ...asked },
+    ) => {
+      const { text, vector, id, like, words, rerank, statistics } = asked
+      const include = {
+        distance: (text ?? vector ?? id ?? like) !== undefined,
+        payload: true,
+        scores: (words ?? asked.boost ?? rerank) !== undefined,
+        highlight,
+      }
+      const counted = statistics && { filter: filterOf(statistics.filter)! }
+      const more = { ...settingsOf(asked), maxDistance, onError, groupBy, statistics: counted, include }
+      const { hits, groups, nextCursor } = await points.searchHits({ ...asked, ...more })
+      const shown = groups?.flatMap(({ value, hits: members }) => [
+        JSON.stringify({ group: attributeJson(value) }),
+        ...members.map(lineOf),
+      ])
+      return linesOf([...(shown ?? hits.map(lineOf)), ...nextLine(nextCursor)])
     },
-    ({ collection, id }) =>
-      answer(async () => {
-        const { vector, ...point } = await pointsOf(client, collection).get(id, { version: true })
-        return lineOf(point)
-      }),
   )
-  server.registerTool(
-    'count',
-    {
-      description: 'Counts the points that match.',
-      inputSchema: z.strictObject({ collection, filter }),
-      annotations: readOnly,
-    },
-    ({ collection, filter }) =>
-      answer(async () => String(await pointsOf(client, collection).count(filterOf(filter)))),
+  add('get', 'Returns a point with its payload.', { id }, async (points, { id }) => {
+    const { vector, ...point } = await points.get(id, { version: true })
+    return lineOf(point)
+  })
+  add('count', 'Counts the points that match.', { filter }, async (points, { filter }) =>
+    String(await points.count(filterOf(filter))),
   )
-  server.registerTool(
+  add(
     'list',
+    'Lists points in the order of their insertion, one page at a time.',
     {
-      description: 'Lists points in the order of their insertion, one page at a time.',
-      inputSchema: z.strictObject({
-        collection,
-        filter,
-        limit: z.number().int().min(1).max(1000).default(20),
-        cursor: z.string().optional().describe('next_cursor of the previous page'),
-      }),
-      annotations: readOnly,
+      filter,
+      limit: z.number().int().min(1).max(1000).default(20),
+      cursor: z.string().optional().describe('next_cursor of the previous page'),
     },
-    ({ collection, filter, limit, cursor }) =>
-      answer(async () => {
-        const query = { filter: filterOf(filter), limit, cursor, include: { payload: true } }
-        const { points, nextCursor } = await pointsOf(client, collection).list(query)
-        return linesOf([...points.map(lineOf), ...nextLine(nextCursor)])
-      }),
+    async (points, { filter, limit, cursor }) => {
+      const query = { filter: filterOf(filter), limit, cursor, include: { payload: true } }
+      const page = await points.list(query)
+      return linesOf([...page.points.map(lineOf), ...nextLine(page.nextCursor)])
+    },
   )
-  server.registerTool(
+  add(
     'facets',
+    'Lists the most frequent values of attributes, with the number of points that have them.',
     {
-      description: 'Lists the most frequent values of attributes, with the number of points that have them.',
-      inputSchema: z.strictObject({
-        collection,
-        filter,
-        paths: z.array(z.string()).min(1).describe('like ["tags", "size.width"]'),
-        limit: z.number().int().min(1).max(1000).default(10),
-      }),
-      annotations: readOnly,
+      filter,
+      paths: z.array(z.string()).min(1).describe('like ["tags", "size.width"]'),
+      limit: z.number().int().min(1).max(1000).default(10),
     },
-    ({ collection, filter, paths, limit }) =>
-      answer(async () => {
-        const facets = await pointsOf(client, collection).facets({ filter: filterOf(filter), paths, limit })
-        return JSON.stringify(attributeJson(facets as unknown as AttributeInput))
-      }),
+    async (points, { filter, paths, limit }) => {
+      const facets = await points.facets({ filter: filterOf(filter), paths, limit })
+      return JSON.stringify(attributeJson(facets as unknown as AttributeInput))
+    },
   )
-  server.registerTool(
+  add(
     'evaluate',
+    'Measures how well searches find the points that were judged relevant to queries: nDCG, recall and MRR of the first k results.',
     {
-      description:
-        'Measures how well searches find the points that were judged relevant to queries: nDCG, recall and MRR of the first k results.',
-      inputSchema: z.strictObject({
-        collection,
-        judgements: judgementsOfTool,
-        k: z.number().int().min(1).max(1000).default(10),
-        sweep: z
-          .array(z.enum(['balance', 'ef', 'paths']))
-          .optional()
-          .describe('settings to vary, to find what is best'),
-        ...settingsOfTools,
-      }),
-      annotations: readOnly,
+      judgements: judgementsOfTool,
+      k: z.number().int().min(1).max(1000).default(10),
+      sweep: z
+        .array(z.enum(['balance', 'ef', 'paths']))
+        .optional()
+        .describe('settings to vary, to find what is best'),
+      ...settingsOfTools,
     },
-    ({ collection, ...asked }) =>
-      answer(async () =>
-        JSON.stringify(await pointsOf(client, collection).evaluate({ ...asked, ...settingsOf(asked) })),
-      ),
+    async (points, asked) => JSON.stringify(await points.evaluate({ ...asked, ...settingsOf(asked) })),
   )
 }
 
@@ -299,69 +257,67 @@ const judgementsOfTool = z
   .min(1)
 
 function addWriting(server: McpServer, client: VectorClient): void {
-  server.registerTool(
+  const add = adderOf(server, client, { readOnlyHint: false, destructiveHint: true })
+  add(
     'upsert',
+    'Stores a point, or replaces the point with this id. Returns the id.',
     {
-      description: 'Stores a point, or replaces the point with this id. Returns the id.',
-      inputSchema: z.strictObject({
-        collection,
-        id: z.guid().optional().describe('assigned if not given'),
-        vector: z
-          .array(z.number())
-          .min(1)
-          .optional()
-          .describe('without it, the service embeds text, or content of type Text, if it has embeddings'),
-        text: z.string().optional().describe('embedded in place of the content; not stored'),
-        content: z.string(),
-        content_type: z.enum(['Text', 'Image']).default('Text'),
-        attributes: z.record(z.string(), z.unknown()).optional(),
-      }),
-      annotations: { readOnlyHint: false, destructiveHint: true },
+      id: z.guid().optional().describe('assigned if not given'),
+      vector: z
+        .array(z.number())
+        .min(1)
+        .optional()
+        .describe('without it, the service embeds text, or content of type Text, if it has embeddings'),
+      text: z.string().optional().describe('embedded in place of the content; not stored'),
+      content: z.string(),
+      content_type: z.enum(['Text', 'Image']).default('Text'),
+      attributes: z.record(z.string(), z.unknown()).optional(),
     },
-    ({ collection, id, vector, text, content, content_type: contentType, attributes }) =>
-      answer(async () => {
-        const described = attributes && (describedIn(attributes) as AttributesInput)
-        const point = { vector, text, payload: { contentType, content, attributes: described } }
-        return await pointsOf(client, collection).insert(
-          id === undefined ? point : { ...point, id, onConflict: 'replace' },
-        )
-      }),
+    async (points, { id, vector, text, content, content_type: contentType, attributes }) => {
+      const described = attributes && (describedIn(attributes) as AttributesInput)
+      const point = { vector, text, payload: { contentType, content, attributes: described } }
+      return await points.insert(id === undefined ? point : { ...point, id, onConflict: 'replace' })
+    },
   )
-  server.registerTool(
+  add(
     'delete',
+    'Deletes a point by its id, or all points that match a filter.',
     {
-      description: 'Deletes a point by its id, or all points that match a filter.',
-      inputSchema: z.strictObject({
-        collection,
-        id: z.guid().optional(),
-        filter,
-        dry_run: z.boolean().default(false).describe('with a filter: only count'),
-      }),
-      annotations: { readOnlyHint: false, destructiveHint: true },
+      id: z.guid().optional(),
+      filter,
+      dry_run: z.boolean().default(false).describe('with a filter: only count'),
     },
-    ({ collection, id, filter, dry_run: dryRun }) =>
-      answer(async () => {
-        const points = pointsOf(client, collection)
-        const where = filterOf(filter)
-        if ((id === undefined) === (where === undefined)) {
-          throw new DatabaseError('invalid_argument', 'give an id or a filter')
-        }
-        if (where !== undefined)
-          return wordsOf(await points.deleteMatching({ filter: where, dryRun }), dryRun)
-        if (dryRun) {
-          throw new DatabaseError(
-            'invalid_argument',
-            'dry_run is true, it needs a filter: nothing was deleted',
-          )
-        }
-        await points.delete(id!)
-        return 'deleted'
-      }),
+    async (points, { id, filter, dry_run: dryRun }) => {
+      const where = filterOf(filter)
+      if ((id === undefined) === (where === undefined)) {
+        throw new DatabaseError('invalid_argument', 'give an id or a filter')
+      }
+      if (where !== undefined) return wordsOf(await points.deleteMatching({ filter: where, dryRun }), dryRun)
+      if (dryRun) {
+        throw new DatabaseError('invalid_argument', 'dry_run is true, it needs a filter: nothing was deleted')
+      }
+      await points.delete(id!)
+      return 'deleted'
+    },
   )
 }
 
-function pointsOf(client: VectorClient, name: string | undefined): PointsClient {
-  return name === undefined ? client : client.collection(name)
+/** Returns what adds a tool that works on the points of a collection, and whose answer is a text. */
+function adderOf(server: McpServer, client: VectorClient, annotations: ToolAnnotations) {
+  return <Shape extends z.ZodRawShape>(
+    name: string,
+    description: string,
+    shape: Shape,
+    run: (points: PointsClient, input: z.output<z.ZodObject<Shape>>) => Promise<string>,
+  ): void => {
+    const inputSchema = z.strictObject({ collection, ...shape })
+    server.registerTool(name, { description, inputSchema, annotations }, (input) => {
+      const { collection: of, ...fields } = input as { readonly collection?: string }
+      return answer(() =>
+        run(of === undefined ? client : client.collection(of), fields as z.output<z.ZodObject<Shape>>),
+      )
+    })
+  }
 }
 
 function wordsOf({ changed, more }: Changed, dryRun: boolean): string {

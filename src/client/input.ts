@@ -1,25 +1,9 @@
-import { wholeMax } from '../base/attribute-json.ts'
-import {
-  type Attributes,
-  type AttributeValue,
-  checkDateText,
-  checkDateTime,
-  checkDepth,
-  checkGeo,
-  checkNumber,
-  checkText,
-  DateTime,
-  GeoPoint,
-  placeOf,
-  type Scalar,
-  shownText,
-} from '../base/attributes.ts'
+import { type Attributes, type DateTime, shownText } from '../base/attributes.ts'
 import { collectionName, collectionNameRule } from '../base/collection.ts'
 import { invalid } from '../base/errors.ts'
 import {
   conflictRules,
   contentTypes,
-  dimensionMax,
   distanceMetrics,
   includeNames,
   isUuid,
@@ -51,17 +35,15 @@ import type {
   Selection,
   Words,
 } from './client.ts'
+import { attributesIn, type Components, dateIn, filterIn, mapIn, vectorIn } from './value-input.ts'
 import {
   booleanIn,
-  type DateValue,
   type FieldReaders,
-  type Filter,
   fieldsOf,
   finiteIn,
   isPlain,
   itemsOf,
   kindOf,
-  microsecondsIn,
   objectIn,
   objectOf,
   oneOf,
@@ -87,9 +69,6 @@ import {
  *
  * `at` is always the place of the value in the request, for messages; `path` is such a place with a trailing dot, or ''.
  */
-
-/** A checked vector: typed arrays hold numbers and nothing else. */
-type Components = Float32Array | Float64Array
 
 /** The attributes and the expiry of a checked payload have a single form. */
 interface CheckedPayload extends PayloadToStore {
@@ -123,8 +102,7 @@ export function pointIn(point: PointToInsert, path = ''): CheckedPoint {
 }
 
 export function pointsIn(points: readonly PointToInsert[]): CheckedPoint[] {
-  checkPoints(points)
-  return itemsOf(points, 'vectors', (point, at) => pointIn(point as PointToInsert, `${at}.`))
+  return itemsOf(points, 'vectors', (point, at) => pointIn(point as PointToInsert, `${at}.`), 'points')
 }
 
 export function checkPoints(points: readonly PointToInsert[]): void {
@@ -206,21 +184,21 @@ function idsIn(ids: unknown, at: string): readonly string[] {
 }
 
 function boostsIn(boosts: unknown, at: string): readonly Boost[] {
-  if (!Array.isArray(boosts)) throw wrongKind(boosts, at, 'an array of boosts')
-  return itemsOf(boosts, at, (boost, place): Boost => {
-    const { weight, filter, recent } = fieldsOf(boost, ['weight', 'filter', 'recent'], place)
-    const counted = { weight: finiteIn(weight, `${place}.weight`) }
-    if ((filter === undefined) === (recent === undefined)) {
-      throw invalid(`${place} must have one of filter and recent`)
-    }
-    if (filter !== undefined) return { ...counted, filter: filterIn(filter, `${place}.filter`) }
-    return { ...counted, recent: objectIn(recent, { path: textIn, halfLife: textIn }, `${place}.recent`) }
-  })
+  return itemsOf(boosts, at, boostIn, 'boosts')
+}
+
+function boostIn(boost: unknown, at: string): Boost {
+  const { weight, filter, recent } = fieldsOf(boost, ['weight', 'filter', 'recent'], at)
+  const counted = { weight: finiteIn(weight, `${at}.weight`) }
+  if ((filter === undefined) === (recent === undefined)) {
+    throw invalid(`${at} must have one of filter and recent`)
+  }
+  if (filter !== undefined) return { ...counted, filter: filterIn(filter, `${at}.filter`) }
+  return { ...counted, recent: objectIn(recent, { path: textIn, halfLife: textIn }, `${at}.recent`) }
 }
 
 export function queriesIn(queries: readonly Query[]): CheckedQuery[] {
-  if (!Array.isArray(queries)) throw wrongKind(queries, 'queries', 'an array of queries')
-  return itemsOf(queries, 'queries', (query, at) => queryIn(query as Query, `${at}.`))
+  return itemsOf(queries, 'queries', (query, at) => queryIn(query as Query, `${at}.`), 'queries')
 }
 
 export function listIn(query: ListQuery = {}): ListQuery {
@@ -240,8 +218,12 @@ export function facetsIn(query: FacetsQuery): FacetsQuery {
 
 const evaluationFields = {
   judgements(value: unknown, at: string): Judgement[] {
-    if (!Array.isArray(value)) throw wrongKind(value, at, 'an array of judgements')
-    return itemsOf(value, at, (each, place) => objectIn<Judgement>(each, judgementFields, place))
+    return itemsOf(
+      value,
+      at,
+      (each, place) => objectIn<Judgement>(each, judgementFields, place),
+      'judgements',
+    )
   },
   k: optional((value, at) => wholeIn(value, at, 1, kMax)),
   sweep: optional((value, at) => textsIn(value, at) as NonNullable<EvaluationQuery['sweep']>),
@@ -349,139 +331,6 @@ export function preconditionIn(when: Precondition | undefined): Precondition | u
   if (filter !== undefined) return { filter: filterIn(filter, 'when.filter') }
   if (absent === true) return { absent }
   throw invalid(`when.absent is ${kindOf(absent)}, it must be true`)
-}
-
-/** @returns a copy in which every value is text, a finite number, a boolean, null, a list, a plain object, or of a class */
-export function filterIn(filter: unknown, at: string): Filter {
-  if (filter === undefined) throw invalid(`${at} is missing`)
-  return filterValueIn(filter, at, 0) as Filter
-}
-
-function filterValueIn(value: unknown, at: string, depth: number): unknown {
-  if (value === null) return null
-  if (value === undefined) {
-    throw invalid(`${at} is undefined: leave it out, or use null for an absent attribute`)
-  }
-  const scalar = scalarIn(value, at)
-  if (scalar !== undefined) return scalar
-  // The service counts levels of filters; this bound only ends a filter that contains itself.
-  if (depth === filterDepthMax) throw invalid(`${at} is nested deeper than ${filterDepthMax} levels`)
-  if (Array.isArray(value)) return itemsOf(value, at, (each, place) => filterValueIn(each, place, depth + 1))
-  if (!isPlain(value))
-    throw wrongKind(value, at, 'text, a number, a boolean, a Date, a GeoPoint, a list or tests')
-  const entries = Object.entries(value).map(([name, each]): [string, unknown] => {
-    const place = placeOf(at, name)
-    return [checkText(name, place), filterValueIn(each, place, depth + 1)]
-  })
-  return objectOf(entries, (each) => each)
-}
-
-/** More than twice the levels that the service accepts, because each can be an object in a list. */
-const filterDepthMax = 100
-
-/** @throws DatabaseError `invalid_argument` for attributes that could not be stored exactly */
-function attributesIn(attributes: unknown, at: string): Attributes {
-  return mapIn(attributes, at, 1)
-}
-
-/** @param nulls receives the names whose value is null; without it, null is the same as undefined */
-function mapIn(value: unknown, at: string, depth: number, nulls?: string[]): Attributes {
-  const isMap = value instanceof Map
-  if (!isMap && !isPlain(value)) throw wrongKind(value, at, 'a plain object or a Map')
-  checkDepth(depth, at)
-  const map = new Map<string, AttributeValue>()
-  for (const [name, each] of isMap ? value : Object.entries(value)) {
-    if (typeof name !== 'string') throw invalid(`${at} has ${kindOf(name)} as a name, names are text`)
-    const place = placeOf(at, name)
-    checkText(name, place)
-    if (each === null) nulls?.push(name)
-    const read = attributeIn(each, place, depth + 1)
-    if (read !== undefined) map.set(name, read)
-  }
-  return map
-}
-
-/** @returns undefined for an absent value */
-function attributeIn(value: unknown, at: string, depth: number): AttributeValue | undefined {
-  if (value === undefined || value === null) return undefined
-  const scalar = scalarIn(value, at)
-  if (scalar !== undefined) return scalar
-  if (Array.isArray(value)) {
-    checkDepth(depth, at)
-    return itemsOf(value, at, (each, place) => {
-      const item = attributeIn(each, place, depth + 1)
-      if (item === undefined) throw invalid(`${place} is ${each}, a list can only have values`)
-      return item
-    })
-  }
-  if (value instanceof Map || isPlain(value)) return mapIn(value, at, depth)
-  throw wrongKind(
-    value,
-    at,
-    'text, a finite number, a boolean, a Date, a DateTime, a GeoPoint, an array, a plain object or a Map',
-  )
-}
-
-/** Reads text, a number, a boolean, a date or a place, also in its JSON of HTTP; undefined for anything else. */
-function scalarIn(value: unknown, at: string): Scalar | undefined {
-  if (typeof value === 'string') return checkText(value, at)
-  if (typeof value === 'number') return exactIn(value, at)
-  if (typeof value === 'boolean') return value
-  if (value instanceof Date || value instanceof DateTime) return dateIn(value, at)
-  if (value instanceof GeoPoint) return geoIn(value.lat, value.lon, at)
-  if (!isPlain(value)) return undefined
-  const [name, ...others] = Object.keys(value)
-  if (others.length > 0) return undefined
-  if (name === '$date') return checkDateText(textIn((value as Tagged).$date, `${at}.$date`), `${at}.$date`)
-  if (name !== '$geo') return undefined
-  const { lat, lon } = fieldsOf((value as Tagged).$geo, ['lat', 'lon'], `${at}.$geo`)
-  return geoIn(lat, lon, `${at}.$geo`)
-}
-
-interface Tagged {
-  readonly $date?: unknown
-  readonly $geo?: unknown
-}
-
-/**
- * A number of an attribute or a filter. JavaScript has rounded a longer whole number before anyone could see it, so it is
- * refused; from 1e21 on, nobody writes all digits.
- */
-function exactIn(value: number, at: string): number {
-  if (Number.isInteger(value) && Math.abs(value) > wholeMax && Math.abs(value) < 1e21) {
-    throw invalid(
-      `${at} is ${value}, whole numbers are at most 2^53 (${wholeMax}); text can hold longer ones`,
-    )
-  }
-  return checkNumber(value, at)
-}
-
-export function dateIn(value: unknown, at: string): DateTime {
-  if (value instanceof Date || value instanceof DateTime) {
-    return checkDateTime(microsecondsIn(value as DateValue), at)
-  }
-  throw wrongKind(value, at, 'a Date or a DateTime')
-}
-
-function geoIn(lat: unknown, lon: unknown, at: string): GeoPoint {
-  return checkGeo(optional(finiteIn)(lat, `${at}.lat`), optional(finiteIn)(lon, `${at}.lon`), at)
-}
-
-/** Copies a vector, component by component: an array can hold text, and text could end the array in JSON. */
-function vectorIn(vector: unknown, at: string): Components {
-  const { length } = (typeof vector === 'object' && vector !== null ? vector : {}) as ArrayLike<unknown>
-  if (!Number.isSafeInteger(length) || length < 0) throw wrongKind(vector, at, 'an array of numbers')
-  if (length > dimensionMax) throw invalid(`${at} has ${length} dimensions, the maximum is ${dimensionMax}`)
-  const copy = vector instanceof Float32Array ? new Float32Array(length) : new Float64Array(length)
-  for (let index = 0; index < length; index += 1) {
-    const component = (vector as ArrayLike<unknown>)[index]
-    if (typeof component !== 'number') throw wrongKind(component, `${at}[${index}]`, 'a number')
-    if (!Number.isFinite(Math.fround(component))) {
-      throw invalid(`${at}[${index}] is ${component}, it must be a finite float32 number`)
-    }
-    copy[index] = component
-  }
-  return copy
 }
 
 /** An id in the path of an HTTP request, where `..` would lead to another route, or of a query. */

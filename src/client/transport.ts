@@ -49,7 +49,6 @@ import {
   checkCollectionName,
   evaluationIn,
   facetsIn,
-  filterIn,
   idIn,
   keyIn,
   keyNameIn,
@@ -65,6 +64,7 @@ import {
   settingsIn,
   updateIn,
 } from './input.ts'
+import { filterIn } from './value-input.ts'
 import { type Filter, optional } from './values.ts'
 
 /**

@@ -179,8 +179,7 @@ export function textIn(value: unknown, at: string): string {
 }
 
 export function textsIn(value: unknown, at: string): string[] {
-  if (!Array.isArray(value)) throw wrongKind(value, at, 'an array of strings')
-  return itemsOf(value, at, textIn)
+  return itemsOf(value, at, textIn, 'strings')
 }
 
 export function booleanIn(value: unknown, at: string): boolean {
@@ -216,12 +215,14 @@ export function optional<Value>(read: Reader<Value>): Reader<Value | undefined> 
   return (value, at) => (value === undefined ? undefined : read(value, at))
 }
 
-/** Reads each item of an array once; a hole is undefined. */
+/** Reads each item of an array once; a hole is undefined. @param kind of the items, in the plural */
 export function itemsOf<Item>(
-  items: readonly unknown[],
+  items: unknown,
   at: string,
   read: (item: unknown, at: string) => Item,
+  kind = 'values',
 ): Item[] {
+  if (!Array.isArray(items)) throw wrongKind(items, at, `an array of ${kind}`)
   return Array.from({ length: items.length }, (_, index) => read(items[index], `${at}[${index}]`))
 }
 

@@ -267,7 +267,15 @@ const selection = { filter, limit: readNumber, dryRun: readBoolean, everything: 
 /** How the body of a request is read; returns a promise if that takes long. */
 type Decode<Input> = (body: Buffer, notes: FieldNotes) => Input | Promise<Input>
 
-function bodyOf<Fields extends object, Input>(
+/** @param strictName the request's name in messages, if other fields are refused and not skipped */
+function bodyOf<Input extends object>(
+  fields: FieldReaders<NoInfer<Input>>,
+  strictName?: string,
+): Decode<Input> {
+  return bodyWith(new ObjectReader<Input>(fields, strictName), same)
+}
+
+function bodyWith<Fields extends object, Input>(
   fields: ObjectReader<Fields>,
   convert: (fields: Fields) => Input,
 ): Decode<Input> {
@@ -290,21 +298,18 @@ function same<Input>(input: Input): Input {
   return input
 }
 
-export const decodePoint: Decode<PointInput> = bodyOf(point, same)
+export const decodePoint: Decode<PointInput> = bodyWith(point, same)
 
-export const decodeQuery: Decode<SearchInput> = bodyOf(query, same)
+export const decodeQuery: Decode<SearchInput> = bodyWith(query, same)
 
-export const decodePut: Decode<PutPointInput> = bodyOf(
-  new ObjectReader<PutPointInput>({ vector: readVector, text: readText, payload, when }),
-  same,
-)
+export const decodePut: Decode<PutPointInput> = bodyOf({ vector: readVector, text: readText, payload, when })
 
-export const decodePatch: Decode<PatchPointInput> = bodyOf(
+export const decodePatch: Decode<PatchPointInput> = bodyWith(
   new ObjectReader<WrittenPatch & Pick<PatchPointInput, 'when'>>({ when, ...patch }),
   ({ when, ...written }) => ({ patch: patchOf(written), when }),
 )
 
-export const decodeUpdate: Decode<ChangeByFilterInput> = bodyOf(
+export const decodeUpdate: Decode<ChangeByFilterInput> = bodyWith(
   new ObjectReader<WrittenPatch & ChangeByFilterInput>({ ...selection, ...patch }),
   ({ filter, limit, dryRun, everything, ...written }) => ({
     filter,
@@ -315,25 +320,18 @@ export const decodeUpdate: Decode<ChangeByFilterInput> = bodyOf(
   }),
 )
 
-export const decodeDelete: Decode<ChangeByFilterInput> = bodyOf(
-  new ObjectReader<ChangeByFilterInput>(selection),
-  same,
-)
+export const decodeDelete: Decode<ChangeByFilterInput> = bodyOf(selection)
 
-export const decodeList: Decode<ListPointsInput> = bodyOf(
-  new ObjectReader<ListPointsInput>({ filter, limit: readNumber, cursor: readString, include }),
-  same,
-)
+export const decodeList: Decode<ListPointsInput> = bodyOf({
+  filter,
+  limit: readNumber,
+  cursor: readString,
+  include,
+})
 
-export const decodeCount: Decode<CountPointsInput> = bodyOf(
-  new ObjectReader<CountPointsInput>({ filter }),
-  same,
-)
+export const decodeCount: Decode<CountPointsInput> = bodyOf({ filter })
 
-export const decodeFacets: Decode<FacetPointsInput> = bodyOf(
-  new ObjectReader<FacetPointsInput>({ filter, paths: readPaths, limit: readNumber }),
-  same,
-)
+export const decodeFacets: Decode<FacetPointsInput> = bodyOf({ filter, paths: readPaths, limit: readNumber })
 
 /** Its fields must be known: without a misspelled one, it would be another query. */
 const judgement = new ObjectReader<JudgementInput>(
@@ -346,31 +344,28 @@ const judgement = new ObjectReader<JudgementInput>(
   'a judgement',
 )
 
-export const decodeEvaluation: Decode<EvaluatePointsInput> = bodyOf(
-  new ObjectReader<EvaluatePointsInput>({
-    judgements: {
-      *steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, JudgementInput[], void> {
-        expectKind(json, 'array', at, 'an array of judgements')
-        const judgements: JudgementInput[] = []
-        for (const index of json.elements()) {
-          if (index === judgementsMax) throw tooManyJudgements()
-          judgements.push(yield* judgement.steps(json, `${at}[${index}]`, notes))
-        }
-        return judgements
-      },
+export const decodeEvaluation: Decode<EvaluatePointsInput> = bodyOf({
+  judgements: {
+    *steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, JudgementInput[], void> {
+      expectKind(json, 'array', at, 'an array of judgements')
+      const judgements: JudgementInput[] = []
+      for (const index of json.elements()) {
+        if (index === judgementsMax) throw tooManyJudgements()
+        judgements.push(yield* judgement.steps(json, `${at}[${index}]`, notes))
+      }
+      return judgements
     },
-    k: readNumber,
-    sweep: readPaths,
-    similarity: readString,
-    balance: readNumber,
-    ef: readNumber,
-    filter,
-    boost: boosts,
-    diversity: readNumber,
-    rerank: readNumber,
-  }),
-  same,
-)
+  },
+  k: readNumber,
+  sweep: readPaths,
+  similarity: readString,
+  balance: readNumber,
+  ef: readNumber,
+  filter,
+  boost: boosts,
+  diversity: readNumber,
+  rerank: readNumber,
+})
 
 const hnsw = new ObjectReader<NonNullable<PutCollectionInput['hnsw']>>({
   m: readNumber,
@@ -402,10 +397,7 @@ const quotas = new ObjectReader<QuotasInput>(
   'quotas',
 )
 
-const decodeSettings = bodyOf(
-  new ObjectReader<PutCollectionInput>({ dimension: readNumber, hnsw, words, quotas }),
-  same,
-)
+const decodeSettings: Decode<PutCollectionInput> = bodyOf({ dimension: readNumber, hnsw, words, quotas })
 
 /** Without a body, a collection has the default settings of the service. */
 export const decodeCollection: Decode<PutCollectionInput> = (body, notes) =>
@@ -413,38 +405,32 @@ export const decodeCollection: Decode<PutCollectionInput> = (body, notes) =>
 
 /** Its fields must be known: without a misspelled restriction, a key could do more. */
 export const decodeKey: Decode<CreateKeyInput> = bodyOf(
-  new ObjectReader<CreateKeyInput>(
-    {
-      name: readString,
-      role: readString,
-      collections: readPaths,
-      filter,
-      expiresAtUs: (json, at) => readExpiry(json, at) ?? undefined,
-      quotas: new ObjectReader<KeyQuotas>(
-        { points: readNumber, requestsPerSecond: readNumber, searchesInFlight: readNumber },
-        'quotas',
-      ),
-    },
-    'a key',
-  ),
-  same,
+  {
+    name: readString,
+    role: readString,
+    collections: readPaths,
+    filter,
+    expiresAtUs: (json, at) => readExpiry(json, at) ?? undefined,
+    quotas: new ObjectReader<KeyQuotas>(
+      { points: readNumber, requestsPerSecond: readNumber, searchesInFlight: readNumber },
+      'quotas',
+    ),
+  },
+  'a key',
 )
 
 /** Stops reading at the first alias beyond the limit. */
-export const decodeAliases: Decode<SetAliasesInput> = bodyOf(
-  new ObjectReader<SetAliasesInput>({
-    set(json, at) {
-      const set = new Map<string, string>()
-      for (const alias of membersAt(json, `${at}.`)) {
-        set.set(alias, readString(json, `${at}.${alias}`))
-        if (set.size > aliasesMax) throw tooManyAliases()
-      }
-      return set
-    },
-    remove: (json, at) => readTexts(json, at, aliasesMax, tooManyAliases),
-  }),
-  same,
-)
+export const decodeAliases: Decode<SetAliasesInput> = bodyOf({
+  set(json, at) {
+    const set = new Map<string, string>()
+    for (const alias of membersAt(json, `${at}.`)) {
+      set.set(alias, readString(json, `${at}.${alias}`))
+      if (set.size > aliasesMax) throw tooManyAliases()
+    }
+    return set
+  },
+  remove: (json, at) => readTexts(json, at, aliasesMax, tooManyAliases),
+})
 
 export function decodePoints(body: Buffer, notes: FieldNotes): InsertVectorsBatchInput {
   const batch = new BatchBody(body, notes)
