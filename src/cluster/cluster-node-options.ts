@@ -1,3 +1,4 @@
+import type { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Consistency } from '../base/request-headers.ts'
@@ -14,7 +15,7 @@ export interface ReadPosition {
 }
 
 /** Which partitions a node holds, and who holds the others. */
-export interface Sharding extends Pick<PlacementOptions, 'owners' | 'isLive'> {
+export interface Sharding extends Pick<PlacementOptions, 'owners' | 'isLive' | 'full'> {
   /** The partitions that this node holds completely at its start. */
   readonly held: PartitionSet
   /** Sends requests to the other nodes. */
@@ -70,6 +71,8 @@ export interface LocalStatus {
   readonly answers: boolean
   /** Comparisons with other nodes that found a difference, since the data were loaded. */
   readonly digestMismatches: number
+  /** Why its disk or memory takes no further changes. */
+  readonly full: DatabaseError | undefined
   /** Why changes are currently not applied, or why this node's data are in doubt. */
   readonly fault: string | undefined
 }

@@ -152,7 +152,7 @@ export class ClusterNode {
     this.partitions = partitions
     const { log, name, run = Date.now().toString(36), logger, timeoutMs, logHoldMs, timings } = options
     const { retryMs = usualRetryMs, maxBufferedBytes, maxRequestBytes } = options
-    const { owners, isLive, peers } = options.sharding
+    const { owners, isLive, full, peers } = options.sharding
     const { signal } = this.#stop
     this.#publisher = new Publisher({
       log,
@@ -167,7 +167,7 @@ export class ClusterNode {
       onAcknowledge: (seconds) => timings()?.acknowledge(seconds),
     })
     const publisher = this.#publisher
-    this.#placement = new Placement({ self: name, owners, isLive, held: () => this.held })
+    this.#placement = new Placement({ self: name, owners, isLive, full, held: () => this.held })
     const placement = this.#placement
     this.#scatter = new Scatter({
       placement,
@@ -231,11 +231,11 @@ export class ClusterNode {
       placement,
       scatter: this.#scatter,
       publisher,
+      outcomes: this.#outcomes,
       waitFor: (position, signal) => this.#admission.waitFor(position, signal),
       stall: () => this.#stall,
       timeoutMs,
       retryMs,
-      stop: signal,
     })
     const transfer = { partitions, set, applier, logHoldMs }
     this.#moves = new PartitionMoves({ ...transfer, main, peers, logger, stop: signal })
@@ -287,6 +287,7 @@ export class ClusterNode {
       isReady: isWhole && failure === undefined,
       answers: isWhole && (failure === undefined || this.lostLog !== undefined),
       digestMismatches: this.#audits.mismatches,
+      full: this.#full,
       fault: (failure ?? this.#stall)?.message ?? this.#applier.obstacle ?? this.#doubt,
     }
   }
@@ -420,7 +421,7 @@ export class ClusterNode {
     request: Request,
     to: WriteTarget,
   ): Promise<LoggedResults[Request['kind']]> {
-    if (this.#stall instanceof DatabaseError && !freesSpace(request)) throw this.#stall
+    if (this.#full !== undefined && !freesSpace(request)) throw this.#full
     this.#checkApplies()
     const { result, position } = await this.writes.write(request, to)
     this.#acknowledged = Math.max(this.#acknowledged, position)
@@ -504,6 +505,11 @@ export class ClusterNode {
 
   get #stall(): Error | undefined {
     return this.#stalls.values().next().value
+  }
+
+  /** Why its disk or memory takes no further changes. */
+  get #full(): DatabaseError | undefined {
+    return this.#stall instanceof DatabaseError ? this.#stall : undefined
   }
 
   #noteStall(collection: string, stall: Error | undefined): void {

@@ -34,7 +34,7 @@ import { pause, unlessAborted } from './waiting.ts'
 export type PeerOperation =
   | ('search' | 'get' | 'list' | 'count' | 'facets' | 'plan' | 'words' | 'legs' | 'stats')
   | ('points' | 'pointsHeld' | 'snapshotPart')
-  | ('write' | 'applied' | 'found' | 'ping')
+  | ('applied' | 'found' | 'ping')
 
 /** No process answers for a node: it has got nothing of the request. */
 export class NodeAbsent extends DatabaseError {
@@ -420,7 +420,14 @@ function failedPart({ reason, message: error }: DatabaseError): Part {
   return { reason, error, endsAnswer: true }
 }
 
-function errorOf({ reason, error }: Fields<PartMessage>): DatabaseError {
+/** An error as a node has told it. */
+export function errorOf({
+  reason,
+  error,
+}: {
+  readonly reason: string
+  readonly error: string
+}): DatabaseError {
   // A later program may have reasons that this one does not know.
   return new DatabaseError(reasonIn(reason) ?? 'internal', error)
 }
