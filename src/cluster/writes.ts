@@ -183,7 +183,8 @@ export class Writes {
     partitions: PartitionSet,
     deadline: AbortSignal,
   ): Promise<readonly Ended[]> {
-    const { self, peers, retryMs } = this.#options
+    const { self, peers, scatter, retryMs } = this.#options
+    let askMs = usualAskMs
     const ask = async ({ node, partitions }: CoverPart, signal: AbortSignal): Promise<Ended> => {
       const question = encode(AppliedSchema, { ...record, partitions: partitions.bytes })
       const answer =
@@ -194,12 +195,12 @@ export class Writes {
       if (isAlike(request) || isAbout(ended, partitions)) return ended
       throw new DatabaseError('not_ready', `node ${node} does not know how it has decided the write`)
     }
-    const question = { partitions, signal: deadline, ask }
-    return await retried(
-      () => this.#options.scatter.gather(question),
-      () => retryMs,
-      deadline,
-    )
+    const pauseOf = (): number => {
+      // All owners may be slow: they get more time.
+      askMs *= 2
+      return retryMs
+    }
+    return await retried(() => scatter.gather({ partitions, signal: deadline, ask }), pauseOf, deadline)
   }
 
   /**
@@ -348,6 +349,6 @@ function insertedOf(message: Encoded<InsertedPoints>): Inserted {
 const lookupsMax = 16
 const firstPauseMs = 2
 const pauseMsMax = 500
-/** Much longer than applying a record takes: another owner is asked then. */
-const askMs = 1_000
+/** Much longer than applying a record takes, and much shorter than a caller waits: another owner is asked then. */
+const usualAskMs = 1_000
 const noId = new Uint8Array(idBytes)
