@@ -312,7 +312,7 @@ describeBoth('searches by words', (transport) => {
 })
 
 describe('words after a kill', () => {
-  it('find exactly what was acknowledged', { timeout: 60_000 }, async () => {
+  it('find exactly what was acknowledged', { timeout: 180_000 }, async () => {
     await using directory = await temporaryDirectory()
     const dataDir = join(directory.path, 'data')
     const stored = new Map<string, string>()
