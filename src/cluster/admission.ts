@@ -68,19 +68,17 @@ export class Admission {
 
   /** Waits for a position that a client has seen. What was never written is not waited for. */
   async #reach(position: number, signal: AbortSignal | undefined): Promise<void> {
-    const soon = AbortSignal.timeout(aheadMs)
-    await this.waitFor(position, signal === undefined ? soon : AbortSignal.any([soon, signal])).catch(
-      async (error: unknown) => {
-        if (signal?.aborted || !soon.aborted) throw error
-        const last = await this.#options.last().catch(() => position)
-        if (last < position)
-          throw new DatabaseError(
-            'not_ready',
-            `the log of the cluster ends at position ${last}, and the request asks for ${position}: a position counts only in the cluster that it is from`,
-          )
-        await this.waitFor(position, signal)
-      },
-    )
+    const { applier, timeoutMs } = this.#options
+    await this.waitFor(position, signal, Math.min(aheadMs, timeoutMs)).catch(async (error: unknown) => {
+      if (signal?.aborted || applier.failure !== undefined) throw error
+      const last = await this.#options.last().catch(() => position)
+      if (last < position)
+        throw new DatabaseError(
+          'not_ready',
+          `the log of the cluster ends at position ${last}, and the request asks for ${position}: a position counts only in the cluster that it is from`,
+        )
+      await this.waitFor(position, signal)
+    })
   }
 
   /** Advances the cluster's clock with a barrier, and waits at most `tickMs` for it. */
@@ -101,19 +99,14 @@ export class Admission {
    *
    * @throws DatabaseError `not_ready` when that takes too long; the applier's failure
    */
-  async waitFor(position: number, signal: AbortSignal | undefined): Promise<void> {
-    const timeout = AbortSignal.timeout(this.#options.timeoutMs)
-    const either = signal === undefined ? timeout : AbortSignal.any([timeout, signal])
-    try {
-      await this.#options.applier.waitFor(position, either)
-    } catch (error) {
-      if (signal?.aborted) throw cancellation(signal)
-      if (error instanceof DatabaseError) throw error
-      throw new DatabaseError(
-        'not_ready',
-        `this node has applied the log up to ${this.#position}, and the request asks for ${position}: try again, or ask another node`,
-      )
-    }
+  async waitFor(
+    position: number,
+    signal: AbortSignal | undefined,
+    timeoutMs: number = this.#options.timeoutMs,
+  ): Promise<void> {
+    await this.#options.applier.waitFor(position, signal ?? never, timeoutMs).catch((error: unknown) => {
+      throw signal?.aborted ? cancellation(signal) : error
+    })
   }
 
   get #position(): number {

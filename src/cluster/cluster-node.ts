@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { PartitionSet } from '../base/partitions.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import type { Collections, Moment, PointsOnNodes, PointsSnapshot, StatsOfNodes } from '../points/database.ts'
@@ -25,7 +25,7 @@ import { fromJson } from './membership/topology.ts'
 import { Outcomes, uncertain } from './outcomes.ts'
 import { statsHandler, statsOnNodes } from './reads/node-stats.ts'
 import { Placement } from './reads/placement.ts'
-import { foundParts, Scatter } from './reads/scatter.ts'
+import { type AskingNode, Scatter } from './reads/scatter.ts'
 import { readHandlers, ScatteredReads } from './reads/scattered-reads.ts'
 import type { PeerHandler, PeerHandlers } from './requests.ts'
 import { type Cut, openMergedSnapshot, SnapshotPartSender } from './transfer/cluster-snapshot.ts'
@@ -68,8 +68,8 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #applier: Applier
   readonly #admission: Admission
-  readonly #placement: Placement
-  readonly #scatter: Scatter
+  /** What reads and writes need to ask other nodes. */
+  readonly #asking: AskingNode & Pick<ClusterNodeOptions, 'statsMs'>
   readonly writes: Writes
   readonly #audits: Audits
   readonly #chores: NodeChores
@@ -167,15 +167,16 @@ export class ClusterNode {
       onAcknowledge: (seconds) => timings()?.acknowledge(seconds),
     })
     const publisher = this.#publisher
-    this.#placement = new Placement({ self: name, owners, isLive, full, held: () => this.held })
-    const placement = this.#placement
-    this.#scatter = new Scatter({
-      placement,
-      self: name,
-      onHedge: () => {
-        this.#hedges += 1
-      },
-    })
+    const placement = new Placement({ self: name, owners, isLive, full, held: () => this.held })
+    const onHedge = (): void => {
+      this.#hedges += 1
+    }
+    const onPosition = (position: number): void => {
+      this.#seen = Math.max(this.#seen, position)
+    }
+    const scatter = new Scatter({ placement, self: name, onHedge })
+    const { statsMs } = options
+    this.#asking = { self: name, node: this, peers, placement, scatter, onPosition, statsMs }
     this.#audits = new Audits({
       node: name,
       logger,
@@ -225,11 +226,7 @@ export class ClusterNode {
       timeoutMs,
     })
     this.writes = new Writes({
-      self: name,
-      node: this,
-      peers,
-      placement,
-      scatter: this.#scatter,
+      ...this.#asking,
       publisher,
       outcomes: this.#outcomes,
       waitFor: (position, signal) => this.#admission.waitFor(position, signal),
@@ -325,22 +322,10 @@ export class ClusterNode {
     return this.partitions.now
   }
 
-  /** What reads on other nodes need. */
-  get #asking() {
-    const { name: self, sharding, statsMs } = this.#options
-    const onPosition = this.#noteSeen
-    return { self, node: this, peers: sharding.peers, placement: this.#placement, statsMs, onPosition }
-  }
-
-  readonly #noteSeen = (position: number): void => {
-    this.#seen = Math.max(this.#seen, position)
-  }
-
   /** Reads a collection together with other nodes; undefined while this node holds all of it. */
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
     if (this.held.isAll) return undefined
-    const scatter = this.#scatter
-    return new ScatteredReads({ ...this.#asking, scatter, collection, local, position })
+    return new ScatteredReads({ ...this.#asking, collection, local, position })
   }
 
   async snapshotOf(
@@ -357,9 +342,7 @@ export class ClusterNode {
       const { position } = await this.#publisher.submit({ kind: 'cut', token, nodes }, { collection, signal })
       return { token, position }
     }
-    const cover = (avoid: ReadonlySet<string>) =>
-      foundParts(() => this.#placement.cover(PartitionSet.all(), avoid), signal)
-    return await openMergedSnapshot({ ...this.#asking, sender, collection, cut, cover, since, signal })
+    return await openMergedSnapshot({ ...this.#asking, sender, collection, cut, since, signal })
   }
 
   countOnNodes(

@@ -28,18 +28,12 @@ import { canBeRefused, findHere, indexesOf, needsLookup } from './joint-inserts.
 import type { Publisher } from './log/publisher.ts'
 import { partitionsOf } from './log/request-codec.ts'
 import { type Ended, type Outcome, type Outcomes, type RequestIdentifier, uncertain } from './outcomes.ts'
-import type { ReadingNode } from './reads/node-reads.ts'
-import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
-import { foundParts, type Scatter } from './reads/scatter.ts'
-import { errorOf, type PeerHandler, type PeerOperation, type Peers } from './requests.ts'
+import { type CoverPart, checkHolds } from './reads/placement.ts'
+import { type AskingNode, foundParts } from './reads/scatter.ts'
+import { errorOf, type PeerHandler, type PeerOperation } from './requests.ts'
 import { pause, unlessAborted } from './waiting.ts'
 
-interface WritesOptions {
-  readonly self: string
-  readonly node: ReadingNode
-  readonly peers: Peers
-  readonly placement: Placement
-  readonly scatter: Scatter
+interface WritesOptions extends AskingNode {
   readonly publisher: Publisher
   readonly outcomes: Outcomes
   /** Resolves when this node has applied the log up to a position. */

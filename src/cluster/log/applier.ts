@@ -135,12 +135,12 @@ export class Applier {
   hold(): LogHold {
     const hold: LogHold = {
       position: this.#admitted,
-      reached: async (position, signal) => {
+      reached: async (position, signal, timeoutMs) => {
         // A lost log does not bring this node any further: a snapshot shows what it has.
         if (lostIn(this.#failure) !== undefined) return
         hold.position = Math.max(hold.position, position)
         this.#waiters.wakeAll()
-        await this.waitFor(hold.position, signal)
+        await this.waitFor(hold.position, signal, timeoutMs)
       },
       [Symbol.dispose]: () => {
         this.#holds.delete(hold)
@@ -158,14 +158,19 @@ export class Applier {
   /**
    * Resolves when everything up to a position is applied.
    *
-   * @throws the signal's reason when that aborts first; the applier's failure
+   * @param timeoutMs absent: without a limit
+   * @throws the signal's reason when that aborts first; the applier's failure; DatabaseError `not_ready` when it takes
+   *   too long
    */
-  async waitFor(position: number, signal: AbortSignal): Promise<void> {
-    const either = AbortSignal.any([signal, this.#stop.signal])
+  async waitFor(position: number, signal: AbortSignal, timeoutMs?: number): Promise<void> {
+    if (this.#applied.position >= position) return
+    const late = timeoutMs === undefined ? [] : [AbortSignal.timeout(timeoutMs)]
+    const any = AbortSignal.any([signal, this.#stop.signal, ...late])
     while (this.#applied.position < position) {
       if (this.#failure !== undefined) throw this.#failure
-      either.throwIfAborted()
-      await this.#waiters.wait(either)
+      if (late[0]?.aborted) throw notReached(this.#applied.position, position)
+      any.throwIfAborted()
+      await this.#waiters.wait(any)
     }
   }
 
@@ -464,9 +469,16 @@ export interface LogHold extends Disposable {
   /**
    * Raises the hold to `position` if that is higher; resolves when everything up to there is applied.
    *
-   * @throws the signal's reason when that aborts first; the applier's failure
+   * @throws see `Applier.waitFor`
    */
-  reached(position: number, signal: AbortSignal): Promise<void>
+  reached(position: number, signal: AbortSignal, timeoutMs?: number): Promise<void>
+}
+
+function notReached(applied: number, position: number): DatabaseError {
+  return new DatabaseError(
+    'not_ready',
+    `this node has applied the log up to ${applied}, and the request asks for ${position}: try again, or ask another node`,
+  )
 }
 
 /** What keeps the applier from reading the next record. */

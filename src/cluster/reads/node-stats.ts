@@ -4,19 +4,14 @@ import { StatsQuestionSchema } from '../../messages/generated/cluster_pb.js'
 import { Encoded } from '../../messages/reader.ts'
 import { encode } from '../../messages/writer.ts'
 import type { CollectionStats } from '../../points/database.ts'
-import type { PeerHandler, Peers } from '../requests.ts'
+import type { PeerHandler } from '../requests.ts'
 import type { ReadingNode } from './node-reads.ts'
-import { checkHolds, type Placement } from './placement.ts'
+import { checkHolds } from './placement.ts'
+import type { AskingNode } from './scatter.ts'
 
-interface ReportOptions {
-  readonly self: string
-  readonly node: ReadingNode
-  readonly peers: Peers
-  readonly placement: Placement
+interface ReportOptions extends AskingNode {
   /** How long nodes are waited for; nobody should have to wait for a node that is gone. */
   readonly statsMs?: number | undefined
-  /** Called with the highest log position that the answer of another node may include. */
-  readonly onPosition: (position: number) => void
 }
 
 interface StatsQuestion {

@@ -1,7 +1,9 @@
 import { BudgetExceeded } from '../../base/budgets.ts'
 import { cancellation, DatabaseError, PartitionsUnavailable, type Reason } from '../../base/errors.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
+import type { Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
+import type { ReadingNode } from './node-reads.ts'
 import type { Cover, CoverPart, Placement } from './placement.ts'
 
 interface ScatterOptions {
@@ -10,6 +12,18 @@ interface ScatterOptions {
   readonly self: string
   /** Called when a second node is asked because the first one is slow. */
   readonly onHedge?: (() => void) | undefined
+}
+
+/** What a node needs to ask other nodes, and itself. */
+export interface AskingNode {
+  /** Its name. */
+  readonly self: string
+  readonly node: ReadingNode
+  readonly peers: Peers
+  readonly placement: Placement
+  readonly scatter: Scatter
+  /** Called with the highest log position that the answer of another node may include. */
+  readonly onPosition: (position: number) => void
 }
 
 export interface Question<Answer> {

@@ -8,7 +8,7 @@ import type { Collection } from '../../collections/collection.ts'
 import { MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, ListPage, ListQuery, ReadCall } from '../../points/database.ts'
 import { changesPerRecord } from '../../write/requests.ts'
-import type { PeerHandler, PeerOperation, Peers } from '../requests.ts'
+import type { PeerHandler, PeerOperation } from '../requests.ts'
 import {
   mergeFacets,
   mergePages,
@@ -33,23 +33,16 @@ import {
   tooManyValues,
   writeAnswer,
 } from './read-codec.ts'
-import { isRetryable, type Scatter } from './scatter.ts'
+import { type AskingNode, isRetryable } from './scatter.ts'
 import { ScatteredWords } from './scattered-words.ts'
 
-/** What a node needs to ask other nodes. */
-export interface ScatteredReadsOptions {
-  readonly self: string
-  readonly node: ReadingNode
-  readonly peers: Peers
-  readonly scatter: Scatter
+interface ScatteredReadsOptions extends AskingNode {
   /** The name of the collection, or an alias. */
   readonly collection: string
   /** The collection on this node. */
   readonly local: Collection
   /** The log position that every answer must include. */
   readonly position: number
-  /** Called with the highest log position that the answer of another node may include. */
-  readonly onPosition: (position: number) => void
 }
 
 /**

@@ -16,20 +16,12 @@ import type { HeldPartitions } from '../../write/replica.ts'
 import type { Applier } from '../log/applier.ts'
 import type { SnapshotCut } from '../log/request-codec.ts'
 import { type CoverPart, checkHolds } from '../reads/placement.ts'
-import type { PeerHandler, PeerOperation, Peers } from '../requests.ts'
+import { type AskingNode, foundParts } from '../reads/scatter.ts'
+import type { PeerHandler, PeerOperation } from '../requests.ts'
 
-export interface MergedSnapshotOptions {
-  /** This node. */
-  readonly self: string
+interface MergedSnapshotOptions extends Pick<AskingNode, 'self' | 'peers' | 'placement'> {
   /** Sends this node's own part. */
   readonly sender: SnapshotPartSender
-  readonly peers: Peers
-  /**
-   * Returns the fewest nodes that hold all partitions together, without the given ones.
-   *
-   * @throws DatabaseError `not_ready` when there are none
-   */
-  readonly cover: (avoid: ReadonlySet<string>) => Promise<readonly CoverPart[]>
   /** The collection's own name, not an alias: an alias can change meanwhile. */
   readonly collection: string
   /** Makes nodes open snapshots of the collection at one position of the log; resolves when this node is there. */
@@ -58,9 +50,10 @@ export interface Cut {
  * @throws DatabaseError with which a node refuses the snapshot; `not_ready` when no owner of a partition answers
  */
 export async function openMergedSnapshot(options: MergedSnapshotOptions): Promise<MergedSnapshot> {
+  const { placement, signal } = options
   const failed = new Set<string>()
   for (let attempt = 1; ; attempt += 1) {
-    const parts = await options.cover(failed)
+    const parts = await foundParts(() => placement.cover(PartitionSet.all(), failed), signal)
     const cut = await options.cut(parts.map(({ node }) => node))
     const stop = new AbortController()
     const opened = await Promise.allSettled(parts.map((part) => openPart(options, part, cut, stop.signal)))
@@ -69,7 +62,7 @@ export async function openMergedSnapshot(options: MergedSnapshotOptions): Promis
     if (at === -1) return new MergedSnapshot(cut.position, open, stop)
     stop.abort()
     closeAll(open)
-    if (options.signal?.aborted) throw cancellation(options.signal)
+    if (signal?.aborted) throw cancellation(signal)
     const { reason } = opened[at] as PromiseRejectedResult
     if (!isTransient(reason) || attempt === attemptsMax) throw reason
     failed.add(parts[at]!.node)
@@ -281,20 +274,12 @@ export class SnapshotPartSender {
     const { token, position, collection, ...asked } = Encoded.of(SnapshotPartSchema, body).read()
     const partitions = new PartitionSet(asked.partitions)
     const since = { databaseId: asked.sinceDatabaseId, sequence: asked.sinceSequence }
-    const late = AbortSignal.timeout(keptMs)
-    if (token !== '') await this.#reached(Number(position), AbortSignal.any([signal, late]))
+    if (token !== '') await this.#options.applier.waitFor(Number(position), signal, keptMs)
     using opened = await this.#claim(collection, token)
     checkHolds(opened.held, partitions)
     const digest = new PartitionDigest(opened.snapshot.applied?.digest)
     const points = [...partitions].reduce((sum, each) => sum + digest.pointsIn(each), 0)
     yield* opened.snapshot.chunks({ since, part: { partitions, points } })
-  }
-
-  async #reached(position: number, signal: AbortSignal): Promise<void> {
-    await this.#options.applier.waitFor(position, signal).catch((cause: unknown) => {
-      if (cause instanceof DatabaseError) throw cause
-      throw new DatabaseError('not_ready', `this node has not reached position ${position} yet`, { cause })
-    })
   }
 
   async #claim(collection: string, token: string): Promise<Opened> {

@@ -107,12 +107,8 @@ export class PointsSender {
 
   async #collected(question: PointsQuestion, signal: AbortSignal): Promise<readonly Buffer[]> {
     const { applier, logHoldMs = usualLogHoldMs } = this.#options
-    const timeout = AbortSignal.timeout(logHoldMs)
     using hold = applier.hold()
-    await hold.reached(question.after, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
-      if (!timeout.aborted) throw error
-      throw new DatabaseError('not_ready', `this node has not reached position ${question.after} yet`)
-    })
+    await hold.reached(question.after, signal, logHoldMs)
     const parts: Buffer[] = []
     let bytes = 0
     for await (const part of this.#parts(question, signal, checkNotAhead)) {
