@@ -82,7 +82,8 @@ export class VicinalIndex {
       threads: this.#indexThreads,
       directory: undefined,
       logger,
-      sequence: () => this.#sequence,
+      moment: () => undefined,
+      ids: () => [],
       onFree: (slot) => this.#slots.release(slot),
     })
     this.#indexer.attach(this.#index)

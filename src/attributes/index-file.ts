@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
-import { encodeHead, headBytes, headerOf, headOf, replaceFileAsync } from '../base/files.ts'
+import { encodeHead, type FileMoment, headBytes, headerOf, headOf, replaceFileAsync } from '../base/files.ts'
 import { Turn } from '../base/turns.ts'
 import type { AttributeIndex } from './attribute-index.ts'
 import { type Block, blockKinds } from './index-blocks.ts'
@@ -20,23 +20,6 @@ import { pieceForms } from './pieces.ts'
  * new file exists, and it is complete.
  */
 const magic = 'VICATTR4'
-
-/** The state of a collection at which a file was written. */
-export interface FileMoment {
-  /** Identifies the history to which the sequence number belongs. */
-  readonly databaseId: string
-  /** The highest sequence number of a change when writing began. */
-  readonly sequence: number
-  /**
-   * On a node of a cluster: identifies the stored points. There the sequence number is not enough: points from another
-   * node can have higher numbers than later records of the log.
-   */
-  readonly points?: string | undefined
-}
-
-export function isSameMoment(a: FileMoment, b: FileMoment): boolean {
-  return a.databaseId === b.databaseId && a.sequence === b.sequence && a.points === b.points
-}
 
 /** The content of a file in addition to the index. */
 export interface LoadedFile extends FileMoment {

@@ -155,6 +155,23 @@ export function headerOf<Header>({ bytes, crc }: Head, text: Uint8Array): Header
 /** More than any header has; a damaged head must not reserve gigabytes. */
 const headerBytesMax = 16 * 1024 * 1024
 
+/** The state of a collection at which a file was written. */
+export interface FileMoment {
+  /** Identifies the history to which the sequence number belongs. */
+  readonly databaseId: string
+  /** The highest sequence number of a change when writing began. */
+  readonly sequence: number
+  /**
+   * On a node of a cluster: identifies the stored points. There the sequence number is not enough: points from another
+   * node can have higher numbers than later records of the log.
+   */
+  readonly points?: string | undefined
+}
+
+export function isSameMoment(a: FileMoment, b: FileMoment): boolean {
+  return a.databaseId === b.databaseId && a.sequence === b.sequence && a.points === b.points
+}
+
 /** Identifies what files contain without reading them: it differs after any change of one of them. */
 export function versionOfFiles(paths: readonly string[]): string {
   return paths

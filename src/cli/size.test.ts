@@ -8,7 +8,7 @@ describe('vicinal size', () => {
     assert.equal(code, 0)
     assert.match(stdout, /^10,000,000 points of 768 components\n/)
     assert.match(stdout, /\nvectors in memory +39\.\d GiB +36\.\d GiB\n/)
-    assert.match(stdout, /\nVECTORS_ON_DISK=true +6\.\d GiB +36\.\d GiB\n/)
+    assert.match(stdout, /\nVECTORS_ON_DISK=true +6\.\d GiB +40\.\d GiB\n/)
   })
 
   it('names the settings with which points fit, and how many do', async () => {

@@ -23,6 +23,7 @@ export function showSize(words: readonly string[], options: SizeCommandOptions):
     memory_bytes: total(size.memory),
     memory_bytes_vectors_on_disk: total(size.memoryOfCodes),
     disk_bytes: Math.ceil(points * size.disk),
+    disk_bytes_vectors_on_disk: Math.ceil(points * size.diskWithSlots),
   }
   const fit = options.memory === undefined ? undefined : fitOf(found, size, options.memory)
   if (options.json) {
@@ -34,7 +35,11 @@ export function showSize(words: readonly string[], options: SizeCommandOptions):
   const rows = [
     ['', 'memory', 'disk'],
     ['vectors in memory', inWords(found.memory_bytes), inWords(found.disk_bytes)],
-    ['VECTORS_ON_DISK=true', inWords(found.memory_bytes_vectors_on_disk), inWords(found.disk_bytes)],
+    [
+      'VECTORS_ON_DISK=true',
+      inWords(found.memory_bytes_vectors_on_disk),
+      inWords(found.disk_bytes_vectors_on_disk),
+    ],
   ]
   const shown = `${points.toLocaleString('en')} points of ${dimension} components`
   console.log([shown, '', ...aligned(rows), ...(fit === undefined ? [] : ['', fit.text])].join('\n'))

@@ -118,7 +118,8 @@ export class Collection implements Database, AsyncDisposable {
       maxUnindexedBytes: parts.options.maxUnindexedBytes ?? unindexedBytesMax,
       threads: parts.indexThreads,
       directory: options.indexDirectory,
-      sequence: () => store.sequence,
+      moment: () => (this.#writes.isIdle ? momentOf(store) : undefined),
+      ids: () => this.livePoints.table.ids.pages(0),
       onFree: (slot) => this.#slots.release(slot),
     })
     const indexer = this.#indexer

@@ -60,7 +60,7 @@ function indexFor(dimension: number, directory: string, files: readonly string[]
 /** If no file can be read, the value does not matter: the damage is reported when the file is read. */
 function linksOf(directory: string, files: readonly string[]): number {
   try {
-    return files[0] === undefined ? 16 : linksOfGraphFile(join(directory, files[0]))
+    return (files[0] && linksOfGraphFile(join(directory, files[0]))) || 16
   } catch {
     return 16
   }

@@ -2,15 +2,10 @@ import { createHash } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
-import {
-  type FileMoment,
-  isSameMoment,
-  type LoadedFile,
-  loadIndex,
-  saveIndex,
-} from '../attributes/index-file.ts'
+import { type LoadedFile, loadIndex, saveIndex } from '../attributes/index-file.ts'
 import type { NumberField } from '../attributes/number-field.ts'
 import { attributesFromJson } from '../base/attribute-json.ts'
+import { type FileMoment, isSameMoment } from '../base/files.ts'
 import { idBytes } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import { contentTypes } from '../base/point.ts'

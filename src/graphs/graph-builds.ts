@@ -152,8 +152,6 @@ interface CheckpointsOptions {
   /** The directory where graphs are saved; undefined to save none. */
   readonly directory: string | undefined
   readonly logger: Logger
-  /** Sequence number of the last change that took effect. */
-  readonly sequence: () => number
 }
 
 /** Saves the graphs in files: a cache that makes the next start faster. Main thread only. */
@@ -215,10 +213,10 @@ export class Checkpoints {
   }
 
   async #saveAll(): Promise<void> {
-    const { directory, logger, sequence, graphs, plans, scheduler } = this.#options
+    const { directory, logger, graphs, plans, scheduler } = this.#options
     const started = performance.now()
     this.#unsaved = 0
-    const meta = { sequence: sequence(), plans: plans.kept }
+    const meta = { plans: plans.kept }
     for (const place of graphs.activePlaces) {
       if (directory === undefined) continue
       const distanceSource = graphs.sources.active[place.graph]
@@ -248,8 +246,9 @@ export class Checkpoints {
   }
 }
 
-const saveMin = 20_000
-const saveShare = 0.1
+/** So many changes are worth writing files although more changes arrive. */
+export const saveMin = 20_000
+export const saveShare = 0.1
 
 function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {
   return join(directory, `graph-${ordinal}-${graph}.bin`)

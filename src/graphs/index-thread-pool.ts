@@ -1,4 +1,5 @@
 import { assert } from '../base/errors.ts'
+import type { FileMoment } from '../base/files.ts'
 import type { SourceRecall } from '../index/audit.ts'
 import type { ScanQuery } from '../index/flat-scanner.ts'
 import type { ReachScan } from '../index/graph-check.ts'
@@ -232,6 +233,21 @@ export interface TaskResults {
   save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }
   /** Reads the graph back; returns undefined when there is no file. */
   load: { task: GraphPlace & { readonly path: string }; result: LoadedGraph | undefined }
+  /** Writes the slots of a segment to a file. */
+  saveSlots: {
+    task: {
+      readonly ordinal: number
+      readonly ids: IdPages
+      readonly path: string
+      readonly moment: FileMoment
+    }
+    result: undefined
+  }
+  /** Reads the slots of a segment back; returns undefined when there is no usable file. */
+  loadSlots: {
+    task: TaskResults['saveSlots']['task'] & { readonly rows: StoredRows }
+    result: { readonly points?: number | undefined; readonly fault?: string }
+  }
   /** Searches the slots below `slotCount`; returns the hits found so far once `stop` is 1. */
   search: {
     task: {

@@ -23,6 +23,7 @@ import type {
   TaskResults,
 } from './index-thread-pool.ts'
 import { stopRanges, takeRanges } from './shared-ranges.ts'
+import { loadSlots, saveSlots } from './slot-file.ts'
 
 /** An index thread: see index-thread-pool.ts for its tasks. */
 const port = parentPort!
@@ -88,6 +89,12 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
   }
   const segment = segments[task.ordinal]!
   if (task.kind === 'fill') return fill(index, segment, task)
+  if (task.kind === 'loadSlots') return loadSlotsOf(segment, task)
+  if (task.kind === 'saveSlots') {
+    const { slotCount } = new GraphState(segment, 0)
+    saveSlots({ segment, slotCount, ids: task.ids }, task.path, task.moment)
+    return undefined
+  }
   const endMs = performance.now() + taskMs
   const isOver = (): boolean => performance.now() >= endMs
   if (task.kind === 'joinPages') return joinPages(segment, task.slots, task.from, isOver)
@@ -150,6 +157,17 @@ function fill(index: AttachedIndex, segment: SegmentHandle, task: Task<'fill'>):
   }
 }
 
+function loadSlotsOf(
+  segment: SegmentHandle,
+  { rows, ids, path, moment }: Task<'loadSlots'>,
+): TaskResults['loadSlots']['result'] {
+  try {
+    return { points: loadSlots(segment, rows, ids, path, moment) }
+  } catch (error) {
+    return { fault: messageOf(error) }
+  }
+}
+
 function slotsOf({ fillers }: AttachedIndex, segment: SegmentHandle): Slots {
   const { ordinal, memory } = segment
   fillers[ordinal] ??= new Slots(segment, instantiateKernels(kernels, memory), lane)
@@ -183,7 +201,7 @@ function load(
     }
     return { meta, ...count }
   } catch (error) {
-    return { meta: { sequence: 0, plans: [] }, fault: messageOf(error), linked: 0, leaving: 0 }
+    return { meta: { plans: [] }, fault: messageOf(error), linked: 0, leaving: 0 }
   }
 }
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
+import type { FileMoment } from '../base/files.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
 import { GraphState } from '../index/graph-state.ts'
@@ -19,6 +20,7 @@ import { Backpressure, LinkBatches } from './link-batches.ts'
 import { RecallControl } from './recall-control.ts'
 import { type FilteredAsk, plansInWords, RecallPlans, type RouteInForce } from './recall-plans.ts'
 import { shareRanges, stopRanges } from './shared-ranges.ts'
+import { SlotFiles } from './slot-files.ts'
 
 export interface IndexerOptions {
   /** Shared with other indexers. */
@@ -37,8 +39,10 @@ export interface IndexerOptions {
    */
   readonly quietMs?: number | undefined
   readonly logger: Logger
-  /** Sequence number of the last change that took effect. */
-  readonly sequence: () => number
+  /** The moment of the points in memory; undefined while memory and store differ. */
+  readonly moment: () => FileMoment | undefined
+  /** Where the ids of slots are. */
+  readonly ids: () => IdPages
   /** Called when the slot of a removed point can be reused. */
   readonly onFree: (slot: number) => void
   /** Called after the recall of a metric was measured and its plan was chosen; for tests. */
@@ -75,6 +79,7 @@ export class Indexer {
   readonly #repair: GraphRepair
   readonly #backpressure: Backpressure
   readonly #checkpoints: Checkpoints
+  readonly #slotFiles: SlotFiles
   readonly #builds: GraphBuilds
   readonly #recall: RecallControl
   readonly #timer: NodeJS.Timeout
@@ -115,8 +120,9 @@ export class Indexer {
       plans: this.#plans,
       reachability: this.#reachability,
     }
-    const { directory, sequence } = options
-    this.#checkpoints = new Checkpoints({ ...shared, directory, sequence })
+    const { directory, moment, ids } = options
+    this.#checkpoints = new Checkpoints({ ...shared, directory })
+    this.#slotFiles = new SlotFiles({ ...parts, directory, moment, ids })
     const kept = { ...shared, checkpoints: this.#checkpoints }
     this.#builds = new GraphBuilds({
       ...kept,
@@ -144,7 +150,7 @@ export class Indexer {
   }
 
   /**
-   * Fills the index with the store's points, on all threads unless there are few points. Call it before `load` and
+   * Fills the index with the store's points, from saved slots or on all threads, unless there are few points. Call it before `load` and
    * before anything is inserted.
    *
    * @param ids where the threads write the ids of live slots
@@ -154,7 +160,8 @@ export class Indexer {
     const { index } = this.#graphs
     const isSmall = rows.slotCount * index.layout.rowBytes <= fillHereBytes
     if (isSmall && !this.#checkpoints.haveFiles) fillHere(index, rows, ids)
-    else await fillIndex({ graphs: this.#graphs, scheduler: this.#scheduler, rows, ids }, signal)
+    else if (!(await this.#slotFiles.load(rows, ids)))
+      await fillIndex({ graphs: this.#graphs, scheduler: this.#scheduler, rows, ids }, signal)
   }
 
   /** Reads the saved graphs of an earlier run, and queues the points that they lack. */
@@ -261,6 +268,7 @@ export class Indexer {
   /** Call when a point has taken effect in a slot. */
   inserted(slot: number): void {
     this.#lastChange = performance.now()
+    this.#slotFiles.changed()
     if (this.#scheduler.hasFailed) return
     if (!this.#graphs.hasGraph) {
       void this.#builds.beginWhenDue()
@@ -278,6 +286,7 @@ export class Indexer {
    */
   removed(slot: number): void {
     this.#lastChange = performance.now()
+    this.#slotFiles.changed()
     this.#checkpoints.changed(1)
     this.#plans.removed(1)
     if (this.#scheduler.hasFailed) this.#options.onFree(slot)
@@ -325,6 +334,7 @@ export class Indexer {
   async #finish(): Promise<void> {
     await this.#scheduler.whenIdle()
     await this.#checkpoints.saveLast()
+    await this.#slotFiles.saveLast()
   }
 
   /** The most bytes of points that may be inserted together, because searches scan them with those already waiting. */
@@ -349,7 +359,9 @@ export class Indexer {
     if (!this.#graphs.isAttached || this.#scheduler.hasFailed || !this.#graphs.hasGraph) return
     const isQuiet = this.#isQuiet()
     if (this.#dead.inGraphs.size > 0 && isQuiet) this.#repair.soon()
-    this.#checkpoints.saveWhenDue(isQuiet && !this.isSettling)
+    const isCalm = isQuiet && !this.isSettling
+    this.#checkpoints.saveWhenDue(isCalm)
+    this.#slotFiles.saveWhenDue(isCalm)
     if (isQuiet) this.#reachability.reconnectWhenIdle()
     if (isQuiet) this.#plans.expireWhenOld(performance.now(), isBusy)
     this.#scheduler.dispatch()

@@ -1,3 +1,4 @@
+import { damageIn } from '../base/damage.ts'
 import type { Logger } from '../base/log.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
@@ -57,6 +58,7 @@ interface RecallControlOptions {
 export class RecallControl {
   readonly #options: RecallControlOptions
   #isRunning = false
+  #hasFoundDamage = false
   /** Ends the current measurement when set to 1. */
   #stopWord: Int32Array | undefined
   /** Whether the current measurement can be postponed. */
@@ -141,7 +143,7 @@ export class RecallControl {
   /** Starts to measure if a measurement is due and none is running. */
   startWhenDue(): void {
     const { graphs, scheduler } = this.#options
-    if (!graphs.sources.isActive(0) || this.#isRunning || scheduler.isClosing) return
+    if (!graphs.sources.isActive(0) || this.#isRunning || this.#hasFoundDamage || scheduler.isClosing) return
     const { metrics, filtered } = this.#due(graphs.waiting)
     if (metrics.length + filtered.length === 0) return
     if (graphs.sources.active.some((on, graph) => on !== undefined && !graphs.isCaughtUp(graph))) return
@@ -185,13 +187,20 @@ export class RecallControl {
         if (!(await this.#measureFiltered(metric, ready))) break
       logger.info({ plans: plansInWords(this.inForce), points: index.liveCount }, 'measured recall')
     } catch (error) {
-      scheduler.fail(error)
+      if (damageIn(error) === undefined) scheduler.fail(error)
+      else this.#stopMeasuring(error)
     } finally {
       this.#isRunning = false
     }
     if (plans.isCosineGraphWanted && !scheduler.isClosing) builds.addCosineGraph()
     // Points linked meanwhile may have made another measurement due.
     scheduler.dispatch()
+  }
+
+  /** A damaged vector on disk fails the searches that read it. Others keep their routes, and the graphs theirs. */
+  #stopMeasuring(err: unknown): void {
+    this.#hasFoundDamage = true
+    this.#options.logger.error({ err }, 'recall is not measured until the next start')
   }
 
   /**

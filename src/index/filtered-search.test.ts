@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { checkedKernels } from '../../test/support/checked-kernels.ts'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
+import { writeRows } from '../../test/support/row-files.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import { ROWS_KIND } from '../kernels/memory-format.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
@@ -54,9 +55,7 @@ for (let copy = 0; copy < 150; copy += 1) vectors[40 * copy] = vectors[1 + (copy
 
 /** Builds three segments. Every 13th slot is removed, and the last hundred slots of each segment wait to be linked. */
 function indexOf({ codeBits, onDisk, name }: Kind): { index: VectorIndex; searcher: Searcher } {
-  const rowFile = { path: join(directory, name), firstVector: 0, rowBytes: 4 * dimension }
-  const bytes = Buffer.concat(vectors.map(({ buffer }) => new Uint8Array(buffer)))
-  if (onDisk) writeFileSync(rowFile.path, bytes)
+  const rows = vectors.map((vector, slot) => [slot, vector, slot + 1] as const)
   const index = new VectorIndex({
     kernels,
     dimension,
@@ -66,7 +65,7 @@ function indexOf({ codeBits, onDisk, name }: Kind): { index: VectorIndex; search
     efConstruction: 80,
     segmentSlots,
     codeBits,
-    rowFile: onDisk ? rowFile : undefined,
+    rowFile: onDisk ? writeRows(join(directory, name), dimension, rows) : undefined,
   })
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
   const searcher = new Searcher(kernels, 1)

@@ -33,7 +33,7 @@ export class FlatScanner {
     this.#kernels = instantiateKernels(kernels, segment.memory)
     this.#kernels.attachColumns(segment.layout.graphs[0]!.header)
     this.#lane = new ScratchLane(segment, thread)
-    this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
+    this.#reader = segment.rowFile && new RowReader(segment)
   }
 
   /** Closes the row file if it is open. */
@@ -120,7 +120,7 @@ export class FlatScanner {
 
   /** Reads rows from disk. Returns the address that row 0 would have if the preceding rows were in memory too. */
   #readBlock(from: number, to: number): number {
-    const { memory, layout, firstSlot } = this.#segment
+    const { memory, layout } = this.#segment
     const at = this.#lane.address + layout.lane.block
     const reader = this.#reader!
     for (let slot = from; slot < to; slot += reader.rowsPerRead) {
@@ -130,7 +130,7 @@ export class FlatScanner {
         at + (slot - from) * layout.rowBytes,
         count * layout.paddedDimension,
       )
-      reader.read(firstSlot + slot, count, target, layout.paddedDimension)
+      reader.read(slot, count, target, layout.paddedDimension)
     }
     return at - from * layout.rowBytes
   }

@@ -1,18 +1,13 @@
-import { closeSync, openSync, readSync } from 'node:fs'
-import { crc32 } from 'node:zlib'
-import { encodeHead, headBytes, headerOf, headOf, replaceFile } from '../base/files.ts'
 import type { Metric } from '../base/point.ts'
+import { type Column, ColumnFile, saveColumns } from './column-file.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { DistanceSource, Route } from './routes.ts'
 import { type CodeBits, type SegmentHandle, SlotColumns } from './segment.ts'
 
 /**
  * A graph on disk: a cache that a start reads instead of building the graph. It can be rebuilt from the stored points.
- *
- *   head with the magic "VICGRAPH" | columns in sequence
- *
  * In addition to the columns of the graph, the file has the sequence number of every slot. It shows which slots now
- * hold another point than the linked one. Every column has a checksum.
+ * hold another point than the linked one.
  */
 const magic = 'VICGRAPH'
 /** A file of another version is not used: the graph is built again. */
@@ -20,8 +15,6 @@ const formatVersion = 5
 
 /** The engine's part of a graph file. */
 export interface CheckpointMeta {
-  /** Sequence number of the last change when the file was written. */
-  readonly sequence: number
   readonly plans: readonly KeptPlan[]
   /** The source of the graph's distances. */
   readonly distanceSource?: DistanceSource | undefined
@@ -71,7 +64,6 @@ interface Header {
   readonly entry: { readonly level: number; readonly slot: number } | null
   readonly reaches: readonly number[]
   readonly meta: CheckpointMeta
-  readonly columns: readonly { readonly name: string; readonly bytes: number; readonly crc: number }[]
 }
 
 /**
@@ -96,9 +88,8 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
     entry: state.entry ?? null,
     reaches: [...state.reaches],
     meta,
-    columns: columns.map(({ name, bytes }) => ({ name, bytes: bytes.length, crc: checksumOf(bytes) })),
   }
-  replaceFile(path, [encodeHead(magic, header), ...columns.map(({ bytes }) => bytes)])
+  saveColumns(path, magic, header, columns)
 }
 
 /**
@@ -110,25 +101,17 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
  * @throws Error that names the fault of the file. The graph is then empty.
  */
 export function loadGraph(segment: SegmentHandle, graph: number, path: string): CheckpointMeta | undefined {
-  let file: number
   try {
-    file = openSync(path, 'r')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
-  try {
-    return readGraph(segment, graph, file)
+    using file = openGraphFile(path)
+    return file && readGraph(segment, graph, file)
   } catch (error) {
     new GraphState(segment, graph).reset()
     throw error
-  } finally {
-    closeSync(file)
   }
 }
 
-function readGraph(segment: SegmentHandle, graph: number, file: number): CheckpointMeta {
-  const header = readHeader(file)
+function readGraph(segment: SegmentHandle, graph: number, file: ColumnFile<Header>): CheckpointMeta {
+  const { header } = file
   const { layout } = segment
   for (const field of ['dimension', 'm'] as const) {
     if (header[field] !== layout[field]) {
@@ -148,13 +131,7 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
     header.upperNext,
     new Uint8Array(sequences.buffer),
   )
-  for (const [index, { name, bytes }] of columns.entries()) {
-    const stated = header.columns[index]
-    if (stated?.name !== name || stated.bytes !== bytes.length)
-      throw new Error(`its column ${name} has the wrong length`)
-    if (readAll(file, bytes, name) !== stated.crc)
-      throw new Error(`its column ${name} does not match its checksum`)
-  }
+  file.read(columns)
   const now = new SlotColumns(segment)
   const { states } = state
   for (let slot = 0; slot < header.slotCount; slot += 1) {
@@ -169,21 +146,10 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   return header.meta
 }
 
-/** Returns the checksum of bytes of any length; zlib takes less than 4 GiB at once. */
-function checksumOf(bytes: Uint8Array): number {
-  let crc = 0
-  for (let at = 0; at < bytes.length; at += chunkBytes) crc = crc32(bytes.subarray(at, at + chunkBytes), crc)
-  return crc
-}
-
-/** Returns the `m` of a graph file. */
-export function linksOfGraphFile(path: string): number {
-  const file = openSync(path, 'r')
-  try {
-    return readHeader(file).m
-  } finally {
-    closeSync(file)
-  }
+/** Returns the `m` of a graph file; undefined if there is none. */
+export function linksOfGraphFile(path: string): number | undefined {
+  using file = openGraphFile(path)
+  return file?.header.m
 }
 
 function columnsOf(
@@ -192,7 +158,7 @@ function columnsOf(
   slots: number,
   upperNext: number,
   sequences: Uint8Array,
-): { readonly name: string; readonly bytes: Uint8Array }[] {
+): Column[] {
   const columns = layout.graphs[graph]!
   return [
     { name: 'sequences', bytes: sequences },
@@ -204,30 +170,9 @@ function columnsOf(
   ]
 }
 
-function readHeader(file: number): Header {
-  const next = (bytes: number): Buffer => {
-    const read = Buffer.alloc(bytes)
-    readAll(file, read, 'header')
-    return read
-  }
-  const head = headOf(next(headBytes), magic, 'a graph file')
-  const header = headerOf<Header>(head, next(head.bytes))
-  if (header.version !== formatVersion)
-    throw new Error(`it has format ${header.version}, this version reads ${formatVersion}`)
-  return header
+function openGraphFile(path: string): ColumnFile<Header> | undefined {
+  const file = ColumnFile.open<Header>(path, magic, 'a graph file')
+  if (file === undefined || file.header.version === formatVersion) return file
+  file[Symbol.dispose]()
+  throw new Error(`it has format ${file.header.version}, this version reads ${formatVersion}`)
 }
-
-/** Fills `bytes` from the file. Returns the checksum of the bytes. */
-function readAll(file: number, bytes: Uint8Array, name: string): number {
-  let crc = 0
-  for (let at = 0; at < bytes.length; ) {
-    const read = readSync(file, bytes, at, Math.min(chunkBytes, bytes.length - at), null)
-    if (read === 0) throw new Error(`it ends within its ${name}`)
-    crc = crc32(bytes.subarray(at, at + read), crc)
-    at += read
-  }
-  return crc
-}
-
-/** Small enough to be still in the CPU cache when the checksum is computed. */
-const chunkBytes = 256 * 1024

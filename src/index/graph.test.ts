@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { checkedKernels } from '../../test/support/checked-kernels.ts'
@@ -7,6 +6,7 @@ import { clusteredVectors, normal } from '../../test/support/clusters.ts'
 import { graphHash } from '../../test/support/graph-hash.ts'
 import { newIndexDirectory } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
+import { writeRows } from '../../test/support/row-files.ts'
 import type { Metric } from '../base/point.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { kernelVariants } from '../kernels/wasm-module.ts'
@@ -146,8 +146,8 @@ describe(`a walk, seed ${seed}`, () => {
 
   it('ends as measured for the metric of its codes, whatever is measured later, with rows on disk', async () => {
     const path = join(newIndexDirectory(), 'rows')
-    writeFileSync(path, Buffer.concat(vectors.map((vector) => new Uint8Array(vector.buffer))))
-    const rowFile = { path, firstVector: 0, rowBytes: 4 * 64 }
+    const rows = vectors.map((vector, slot) => [slot, vector, slot + 1] as const)
+    const rowFile = writeRows(path, 64, rows)
     const { index: other, thread: measured } = graphOf(vectors, 16, rowFile)
     const sample = Array.from({ length: 24 }, (_, at) => at * 200)
     const { reaches } = new GraphState(other.segments[0]!, 0)

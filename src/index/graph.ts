@@ -50,7 +50,7 @@ export class GraphAccess {
     )
     this.#columns = new SlotColumns(segment)
     this.#reaches = new GraphState(segment, graph).reaches
-    this.#reader = segment.rowFile && new RowReader(segment.rowFile, layout.dimension)
+    this.#reader = segment.rowFile && new RowReader(segment)
     this.distanceKind = distanceKindOf(graphDistanceMetrics[graph]!, layout)
   }
 
@@ -232,7 +232,7 @@ export class GraphAccess {
     { metric, norm, pool, k }: Pick<GraphQuery, 'metric' | 'norm' | 'pool' | 'k'>,
     found: number,
   ): number {
-    const { memory, layout, firstSlot } = this.#segment
+    const { memory, layout } = this.#segment
     const { nextToRerank, offerRow } = this.#kernels
     const { address } = this.#lane
     const { sequences } = this.#columns
@@ -242,7 +242,7 @@ export class GraphAccess {
     let count = found
     for (let slot = nextToRerank(pool, k, count); slot >= 0; slot = nextToRerank(pool, k, count)) {
       const sequence = sequences[slot]!
-      this.#reader!.read(firstSlot + slot, 1, row, n)
+      this.#reader!.read(slot, 1, row, n)
       count = offerRow(metric, address, norm, at, sequence, slot, pool, k, count)
     }
     return count

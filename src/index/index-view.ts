@@ -32,7 +32,8 @@ export class IndexView implements SearchedIndex {
   readonly #segments: SegmentHandle[] = []
   readonly #states: GraphState[] = []
   readonly #listeners: ((segment: SegmentHandle) => void)[] = []
-  #reader: RowReader | undefined
+  /** By segment, created when a row is first read. */
+  readonly #readers: RowReader[] = []
 
   /** @param livePoints returns the number of live points */
   constructor(id: number, layout: SegmentLayout, livePoints: () => number) {
@@ -77,17 +78,16 @@ export class IndexView implements SearchedIndex {
 
   view(slot: number): Float32Array {
     const { capacity, rows, rowBytes } = this.layout
-    const { memory, rowFile } = this.#segments[Math.floor(slot / capacity)]!
-    if (rowFile === undefined)
-      return new Float32Array(memory.buffer, rows + (slot % capacity) * rowBytes, this.dimension)
-    this.#reader ??= new RowReader(rowFile, this.dimension)
-    const vector = new Float32Array(this.dimension)
-    this.#reader.read(slot, 1, vector, this.dimension)
-    return vector
+    const segment = this.#segments[Math.floor(slot / capacity)]!
+    const local = slot % capacity
+    if (segment.rowFile === undefined)
+      return new Float32Array(segment.memory.buffer, rows + local * rowBytes, this.dimension)
+    this.#readers[segment.ordinal] ??= new RowReader(segment)
+    return this.#readers[segment.ordinal]!.vector(local)
   }
 
   /** Closes the row file if it is open. */
   close(): void {
-    this.#reader?.[Symbol.dispose]()
+    for (const reader of this.#readers) reader?.[Symbol.dispose]()
   }
 }

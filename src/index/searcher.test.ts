@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
+import { writeRows } from '../../test/support/row-files.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { distanceKindOf } from './routes.ts'
 import { type IndexQuery, noWork, rangesOf, Searcher } from './searcher.ts'
@@ -36,8 +37,12 @@ class TwoSegments {
   constructor(near: number, far: number, place: Place = 'in memory') {
     this.#far = far
     const random = seededRandom(seed)
-    const path = join(directory, `${near} ${far}`)
-    const rowFile = { path, firstVector: 0, rowBytes: 4 * dimension }
+    const vectors = Array.from({ length: near + far }, (_, slot) => {
+      const least = slot < near ? slot / near : 10
+      return Float32Array.from({ length: dimension }, () => least + random() / 10)
+    })
+    const rows = vectors.map((vector, slot) => [slot, vector, slot + 1] as const)
+    const rowFile = writeRows(join(directory, `${near} ${far}`), dimension, rows)
     this.index = new VectorIndex({
       dimension,
       kernels,
@@ -48,11 +53,6 @@ class TwoSegments {
       segmentSlots: near,
       rowFile: place === 'on disk' ? rowFile : undefined,
     })
-    const vectors = Array.from({ length: near + far }, (_, slot) => {
-      const least = slot < near ? slot / near : 10
-      return Float32Array.from({ length: dimension }, () => least + random() / 10)
-    })
-    writeFileSync(path, Buffer.concat(vectors.map(({ buffer }) => new Uint8Array(buffer))))
     for (const [slot, vector] of vectors.entries()) this.index.place(slot, vector, slot + 1)
     this.index.onSegment((segment) => this.#searcher.attach(segment))
     assert.equal(this.index.segments.length, 2)

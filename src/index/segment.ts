@@ -114,11 +114,15 @@ export interface SegmentHandle {
   readonly rowFile: RowFileLayout | undefined
 }
 
-/** A file with the rows of all segments by slot. All rows have the same length. */
+/**
+ * A file with the rows of all segments by slot. All rows have the same length: a head that ends with the sequence number
+ * (f64), the vector, and the CRC-32 of both.
+ */
 export interface RowFileLayout {
   readonly path: string
-  /** Byte offset of the first row's vector. */
-  readonly firstVector: number
+  /** Byte offset of the first row. */
+  readonly firstRow: number
+  readonly headBytes: number
   /** Bytes from the start of one row to the next. */
   readonly rowBytes: number
 }
@@ -323,6 +327,9 @@ function roundUp(value: number, step: number): number {
   return Math.ceil(value / step) * step
 }
 
+/** The values of the column `live`. A slot is `unread` from a start that did not read its row until the row is verified. */
+export const liveStates = { empty: 0, live: 1, unread: 2 } as const
+
 /**
  * Views of the columns that describe the points in the slots of a segment. These columns lie before the one that grows,
  * so the views stay valid. Create them once.
@@ -341,6 +348,6 @@ export class SlotColumns {
 
   /** Whether a slot holds a point. If true, this thread also sees the slot's sequence, norm and row. */
   isLive(local: number): boolean {
-    return Atomics.load(this.live, local) === 1
+    return Atomics.load(this.live, local) !== liveStates.empty
   }
 }

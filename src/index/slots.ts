@@ -1,7 +1,9 @@
 import { closeSync, openSync, readSync } from 'node:fs'
+import { crc32 } from 'node:zlib'
+import { damagedRow } from '../base/damage.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { Hits } from './hits.ts'
-import { laneAddress, type RowFileLayout, type SegmentHandle, SlotColumns } from './segment.ts'
+import { laneAddress, liveStates, type RowFileLayout, type SegmentHandle, SlotColumns } from './segment.ts'
 
 /**
  * One thread's access to the slots of a segment. Threads may fill different slots concurrently. Concurrent searches see
@@ -21,7 +23,7 @@ export class Slots {
     this.#segment = segment
     this.#kernels = kernels
     this.#lane = new ScratchLane(segment, thread)
-    this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
+    this.#reader = segment.rowFile && new RowReader(segment)
     kernels.attachColumns(segment.layout.graphs[0]!.header)
     this.#columns = new SlotColumns(segment)
     this.#rows = rowsOf(segment)
@@ -39,13 +41,13 @@ export class Slots {
 
   fill(local: number, vector: Float32Array, sequence: number): void {
     const { live, sequences, norms } = this.#columns
-    Atomics.store(live, local, 0)
+    Atomics.store(live, local, liveStates.empty)
     sequences[local] = sequence
     const row = this.#keep(local, vector)
     const { paddedDimension, hashes } = this.#segment.layout
     norms[local] = this.#kernels.dot64(row, row, paddedDimension)
     if (hashes > 0) this.#kernels.hashRow(row, local)
-    Atomics.store(live, local, 1)
+    Atomics.store(live, local, liveStates.live)
   }
 
   /** Encodes the vector in a slot, if the segment has codes and its rows are in memory. */
@@ -56,7 +58,7 @@ export class Slots {
   }
 
   clear(local: number): void {
-    Atomics.store(this.#columns.live, local, 0)
+    Atomics.store(this.#columns.live, local, liveStates.empty)
   }
 
   isLive(local: number): boolean {
@@ -74,11 +76,7 @@ export class Slots {
   /** See `SearchedIndex.view`. */
   view(local: number): Float32Array {
     const { rowBytes, dimension } = this.#segment.layout
-    if (this.#reader !== undefined) {
-      const vector = new Float32Array(dimension)
-      this.#reader.read(this.#segment.firstSlot + local, 1, vector, dimension)
-      return vector
-    }
+    if (this.#reader !== undefined) return this.#reader.vector(local)
     const at = (local * rowBytes) / 4
     return this.#rows.subarray(at, at + dimension)
   }
@@ -108,17 +106,24 @@ function rowsOf({ memory: { buffer }, layout: { rows } }: SegmentHandle): Float3
 /**
  * Reads rows from the store's row file, through the operating system's file cache, when rows are not kept in memory.
  * The caller must have seen the slot live. A row is written to disk before its slot becomes live.
+ *
+ * Rows that no start has read are verified when they are first read.
  */
 export class RowReader implements Disposable {
   readonly #layout: RowFileLayout
+  readonly #firstSlot: number
+  readonly #columns: SlotColumns
   readonly #dimension: number
   readonly #buffer: Buffer
   #file: number | undefined
 
-  constructor(layout: RowFileLayout, dimension: number) {
-    this.#layout = layout
-    this.#dimension = dimension
-    this.#buffer = Buffer.alloc(Math.max(layout.rowBytes, readBytes))
+  /** @param segment a segment whose rows are on disk */
+  constructor(segment: SegmentHandle) {
+    this.#layout = segment.rowFile!
+    this.#firstSlot = segment.firstSlot
+    this.#columns = new SlotColumns(segment)
+    this.#dimension = segment.layout.dimension
+    this.#buffer = Buffer.alloc(Math.max(this.#layout.rowBytes, readBytes))
   }
 
   /** Maximum number of rows of one read. */
@@ -126,23 +131,51 @@ export class RowReader implements Disposable {
     return Math.max(1, Math.floor(this.#buffer.length / this.#layout.rowBytes))
   }
 
+  vector(local: number): Float32Array {
+    const vector = new Float32Array(this.#dimension)
+    this.read(local, 1, vector, this.#dimension)
+    return vector
+  }
+
   /**
-   * Reads the vectors of `count` slots from `slot` on into `target`, `stride` components apart.
+   * Reads the vectors of `count` slots from `local` on into `target`, `stride` components apart.
    *
    * @param count at most `rowsPerRead`
+   * @throws DatabaseError `internal` that names a damaged row
    */
-  read(slot: number, count: number, target: Float32Array, stride: number): void {
-    const { path, firstVector, rowBytes } = this.#layout
+  read(local: number, count: number, target: Float32Array, stride: number): void {
+    const { path, headBytes, rowBytes } = this.#layout
     this.#file ??= openSync(path, 'r')
-    const bytes = (count - 1) * rowBytes + this.#dimension * 4
-    const read = readSync(this.#file, this.#buffer, 0, bytes, firstVector + slot * rowBytes)
+    const bytes = count * rowBytes
+    const read = readSync(this.#file, this.#buffer, 0, bytes, this.#positionOf(local))
     // Rows past the end of the file were never written, so their slots are not live.
     this.#buffer.fill(0, read, bytes)
     const target8 = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
     for (let row = 0; row < count; row += 1) {
-      const from = row * rowBytes
-      target8.set(this.#buffer.subarray(from, from + this.#dimension * 4), row * stride * 4)
+      const at = row * rowBytes
+      if (Atomics.load(this.#columns.live, local + row) === liveStates.unread)
+        this.#verify(local + row, at, at + rowBytes <= read)
+      const vector = at + headBytes
+      target8.set(this.#buffer.subarray(vector, vector + this.#dimension * 4), row * stride * 4)
     }
+  }
+
+  /** Verifies the row at `at` of the buffer. A row is overwritten only after its slot was emptied. */
+  #verify(local: number, at: number, isWhole: boolean): void {
+    const { headBytes, rowBytes } = this.#layout
+    const { live, sequences } = this.#columns
+    const end = at + rowBytes - 4
+    const isUndamaged =
+      this.#buffer.readDoubleLE(at + headBytes - 8) === sequences[local] &&
+      this.#buffer.readUInt32LE(end) === crc32(this.#buffer.subarray(at, end))
+    if (isUndamaged) Atomics.compareExchange(live, local, liveStates.unread, liveStates.live)
+    else if (Atomics.load(live, local) === liveStates.unread)
+      throw damagedRow(this.#layout.path, this.#firstSlot + local, this.#positionOf(local), isWhole)
+  }
+
+  #positionOf(local: number): number {
+    const { firstRow, rowBytes } = this.#layout
+    return firstRow + (this.#firstSlot + local) * rowBytes
   }
 
   /** Closes the file. The next read opens it again. */

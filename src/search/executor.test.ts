@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from '../../test/support/random.ts'
+import { rowLayout } from '../../test/support/row-files.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
 import { distanceMetrics, type VectorQuery } from '../base/point.ts'
@@ -28,7 +29,7 @@ const indexOptions = {
   segmentSlots: 700,
 }
 /** A file of rows that does not exist. */
-const missingRows = { path: '/nowhere/rows', firstVector: 0, rowBytes: 32 }
+const missingRows = rowLayout('/nowhere/rows', 8)
 
 interface Model {
   readonly vector: Float32Array

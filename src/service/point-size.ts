@@ -1,4 +1,4 @@
-import { segmentLayout, slotBytes } from '../index/segment.ts'
+import { type SegmentLayout, segmentLayout, slotBytes } from '../index/segment.ts'
 import { idTableBytesPerSlot } from '../points/id-table.ts'
 
 export interface SizeOptions {
@@ -16,7 +16,9 @@ export interface PointSize {
   /** With `VECTORS_ON_DISK=false`, and with `true`. */
   readonly memory: number
   readonly memoryOfCodes: number
+  /** The same. */
   readonly disk: number
+  readonly diskWithSlots: number
 }
 
 /** Returns the bytes that a point takes, with the memory that is free between two growths. */
@@ -27,21 +29,20 @@ export function pointSize({
   maxLimit,
   contentBytes,
 }: SizeOptions): PointSize {
-  const inMemory = (rowsOnDisk: boolean): number => {
-    // The main thread, search threads and index threads have a mark each.
-    const threads = 1 + 2 * searchThreads
-    const layout = segmentLayout({
-      ...{ dimension, threads, maxLimit, rowsOnDisk },
-      m: links,
-      efConstruction: 128,
-    })
-    return (slotBytes(layout, threads) + idTableBytesPerSlot + attributeBytes) * growth
-  }
+  // The main thread, search threads and index threads have a mark each.
+  const threads = 1 + 2 * searchThreads
+  const layoutOf = (rowsOnDisk: boolean): SegmentLayout =>
+    segmentLayout({ ...{ dimension, threads, maxLimit, rowsOnDisk }, m: links, efConstruction: 128 })
+  const inMemory = (layout: SegmentLayout): number =>
+    (slotBytes(layout, threads) + idTableBytesPerSlot + attributeBytes) * growth
   const graphFile = 8 * links + 16
+  const disk = 4 * dimension + rowOverheadBytes + recordOverheadBytes + contentBytes + graphFile
+  const layout = layoutOf(true)
   return {
-    memory: inMemory(false),
-    memoryOfCodes: inMemory(true),
-    disk: 4 * dimension + rowOverheadBytes + recordOverheadBytes + contentBytes + graphFile,
+    memory: inMemory(layoutOf(false)),
+    memoryOfCodes: inMemory(layout),
+    disk,
+    diskWithSlots: disk + layout.codeBytes + slotOverheadBytes,
   }
 }
 
@@ -54,5 +55,7 @@ const attributeBytes = 30
 const growth = 1.15
 /** The checksum, id and sequence number of a row. */
 const rowOverheadBytes = 28
+/** The id, sequence number and norm of a slot in its file. */
+const slotOverheadBytes = 32
 /** A record of LMDB with its key. */
 const recordOverheadBytes = 70

@@ -2,15 +2,14 @@ import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { defaultCollection, type WordSettings } from '../base/collection.ts'
+import { beyondRepair, ofOtherVersion } from '../base/damage.ts'
 import { assert } from '../base/errors.ts'
 import { syncDirectoryAsync } from '../base/files.ts'
 import type { Quotas } from '../base/quotas.ts'
 import {
-  beyondRepair,
   collectionDirectory,
   collectionsDirectory,
   databasePath,
-  ofOtherVersion,
   rowFilePath,
 } from './files/data-directory.ts'
 import { checksumUnder, rowsHeaderBytes } from './key-layout.ts'

@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { defaultCollection, type WordSettings } from '../base/collection.ts'
+import { beyondRepair, damaged } from '../base/damage.ts'
 import { assert, type WritesBlocked } from '../base/errors.ts'
 import { syncDirectory } from '../base/files.ts'
 import type { Logger } from '../base/log.ts'
@@ -10,11 +11,9 @@ import { Turn } from '../base/turns.ts'
 import { Catalog, type CatalogChange, clearLeftovers, mainNumber, removeDirectory } from './catalog.ts'
 import { journalBytes } from './changes/change-journal.ts'
 import {
-  beyondRepair,
   checkWritable,
   collectionDirectory,
   DirectoryLock,
-  damaged,
   databasePath,
   finishReplacement,
   indexDirectory,

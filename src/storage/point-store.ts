@@ -88,7 +88,8 @@ export class PointStore implements Store {
   vectorsOnDisk(dimension: number): VectorsOnDisk {
     return {
       path: this.#tables.files.rows,
-      firstVector: rowsHeaderBytes + rowHeadBytes,
+      firstRow: rowsHeaderBytes,
+      headBytes: rowHeadBytes,
       rowBytes: rowBytesOf(dimension),
     }
   }

@@ -170,10 +170,14 @@ export interface StoredPlace {
   readonly collection: string
 }
 
-/** A file in which the vector of slot n begins at `firstVector + n * rowBytes`, as little-endian float32. */
+/**
+ * A file in which the row of slot n begins at `firstRow + n * rowBytes`: a head that ends with the sequence number (f64),
+ * the vector (f32), and the CRC-32 of both; little-endian.
+ */
 export interface VectorsOnDisk {
   readonly path: string
-  readonly firstVector: number
+  readonly firstRow: number
+  readonly headBytes: number
   readonly rowBytes: number
 }
 

@@ -1,11 +1,12 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
 import type { RootDatabase } from 'lmdb'
 import { defaultCollection } from '../base/collection.ts'
+import { beyondRepair, damaged } from '../base/damage.ts'
 import { newId } from '../base/partitions.ts'
 import { firstCatalog, mainNumber, numbersOnDisk } from './catalog.ts'
 import { journalNumber } from './changes/change-journal.ts'
 import { LmdbCheck, LmdbFault, type TreeReader } from './check/lmdb-check.ts'
-import { beyondRepair, damaged, databasePath, refuseFormer, rowFilePath } from './files/data-directory.ts'
+import { databasePath, refuseFormer, rowFilePath } from './files/data-directory.ts'
 import {
   type Access,
   makeEnvironment,

@@ -104,6 +104,11 @@ export class WritePath {
     return answer as Promise<Results[Kind]>
   }
 
+  /** Whether no group is being stored or is taking effect: memory has exactly the stored points. */
+  get isIdle(): boolean {
+    return this.#group.length === 0
+  }
+
   async #run(): Promise<void> {
     // Requests made in the same turn join the first group.
     await Promise.resolve()

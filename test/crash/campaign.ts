@@ -84,6 +84,7 @@ export class Campaign implements AsyncDisposable {
   }
   #recallMin: number | undefined
   #server: CrashServer | undefined
+  #starts = 0
   #death: Death | undefined
   #startMs = 1000
 
@@ -317,7 +318,10 @@ export class Campaign implements AsyncDisposable {
   }
 
   #spawn(wrapper?: readonly string[]): CrashServer {
-    this.#server = new CrashServer(this.#dataDir, wrapper === undefined ? {} : { wrapper })
+    this.#starts += 1
+    // Two of three starts keep the vectors on disk.
+    const env = { VECTORS_ON_DISK: String(this.#starts % 3 !== 0) }
+    this.#server = new CrashServer(this.#dataDir, { env, ...(wrapper && { wrapper }) })
     return this.#server
   }
 

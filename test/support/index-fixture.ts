@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Logger, pino } from 'pino'
-import { newId } from '../../src/base/partitions.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { IndexThreadPool } from '../../src/graphs/index-thread-pool.ts'
 import { Indexer } from '../../src/graphs/indexer.ts'
@@ -16,14 +15,12 @@ import { IdTable } from '../../src/points/id-table.ts'
 import { SearchExecutor } from '../../src/search/executor.ts'
 import type { IndexSearches } from '../../src/search/index-searches.ts'
 import { RowFile } from '../../src/storage/files/row-file.ts'
-import { packRow, rowBytesOf } from '../../src/storage/key-layout.ts'
+import { addRows, rowLayout, writeRows } from './row-files.ts'
 import { until } from './until.ts'
 
 const kernels = loadKernels()
 const k = 10
 const ef = 128
-/** Bytes before each row of the file. They have no meaning here, but rows of a store have such a prefix. */
-const rowHead = 12
 /** On a busy machine, the graphs take longer to be saved than the service waits. The next start must find them. */
 const closeMs = 120_000
 const errorLevel: number = pino.levels.values.error!
@@ -111,10 +108,11 @@ export class IndexFixture implements AsyncDisposable {
   #isSharing: boolean
   readonly points: Map<number, Float32Array> = new Map()
   readonly free: number[] = []
-  readonly #file: number | undefined
+  readonly #file: RowFile | undefined
   /** What the index and its searches have logged, in JSON lines. */
   readonly log: string[] = []
   readonly #errors: string[] = []
+  readonly #ids = new IdTable()
   #sequence = 0
 
   constructor(
@@ -148,7 +146,7 @@ export class IndexFixture implements AsyncDisposable {
       },
     )
     const { searchThreads = 1, indexThreads = options.threads?.size ?? shared.indexThreads, onDisk } = options
-    this.#file = onDisk === undefined ? undefined : openSync(onDisk, 'w+')
+    this.#file = onDisk === undefined ? undefined : RowFile.create(onDisk, dimension)
     this.index = new VectorIndex({
       dimension,
       kernels,
@@ -157,10 +155,7 @@ export class IndexFixture implements AsyncDisposable {
       m: 16,
       efConstruction: 100,
       codeBits: options.codeBits,
-      rowFile:
-        options.onDisk === undefined
-          ? undefined
-          : { path: options.onDisk, firstVector: rowHead, rowBytes: rowHead + 4 * dimension },
+      rowFile: onDisk === undefined ? undefined : rowLayout(onDisk, dimension),
       segmentSlots: options.segmentSlots,
     })
     this.#isSharing = [options.threads, options.indexThreads, options.searchThreads].every(
@@ -180,7 +175,8 @@ export class IndexFixture implements AsyncDisposable {
       graphBytesMin: options.graphBytesMin ?? 0,
       quietMs: options.quietMs,
       logger,
-      sequence: () => this.#sequence,
+      moment: () => ({ databaseId: '', sequence: this.#sequence }),
+      ids: () => this.#ids.pages(this.index.slotCount),
       onFree: (slot) => this.free.push(slot),
       onMeasured: options.onMeasured,
     })
@@ -217,23 +213,18 @@ export class IndexFixture implements AsyncDisposable {
   async #fill(points: readonly (readonly [number, readonly [Float32Array, number]])[]): Promise<void> {
     const { dimension } = this.index
     const path = join(newIndexDirectory(), 'rows')
-    const rowBytes = rowBytesOf(dimension)
-    const rows = Buffer.alloc(points.length * rowBytes)
-    const slots = Uint32Array.from(points, ([slot]) => slot)
-    const slotCount = slots.at(-1)! + 1
+    const slotCount = points.at(-1)![0] + 1
     const live = new Uint8Array(new SharedArrayBuffer(Math.ceil(slotCount / 8)))
-    for (const [at, [slot, [vector, sequence]]] of points.entries()) {
-      packRow(rows, at * rowBytes, { id: newId(), sequence, vector })
+    for (const [slot, [vector, sequence]] of points) {
       live[slot >> 3]! |= 1 << (slot & 7)
       this.points.set(slot, vector)
       this.#sequence = Math.max(this.#sequence, sequence)
     }
-    const file = RowFile.create(path, dimension)
-    file.write(rows, slots)
-    file.close()
+    const rows = points.map(([slot, [vector, sequence]]) => [slot, vector, sequence] as const)
+    writeRows(path, dimension, rows)
     this.index.extend(slotCount)
     const stored = { path, dimension, slotCount, sequence: this.#sequence, live }
-    await this.indexer.fill(stored, new IdTable().pages(slotCount))
+    await this.indexer.fill(stored, this.#ids.pages(slotCount))
   }
 
   insert(vector: Float32Array, sequence: number = this.#sequence + 1): number {
@@ -245,15 +236,9 @@ export class IndexFixture implements AsyncDisposable {
 
   #place(slot: number, vector: Float32Array, sequence: number): void {
     this.#sequence = Math.max(this.#sequence, sequence)
-    if (this.#file !== undefined) {
-      writeSync(this.#file, new Uint8Array(vector.buffer), 0, vector.byteLength, this.#position(slot, vector))
-    }
+    if (this.#file !== undefined) addRows(this.#file, [[slot, vector, sequence]])
     this.index.place(slot, vector, sequence)
     this.points.set(slot, vector)
-  }
-
-  #position(slot: number, { byteLength }: Float32Array): number {
-    return rowHead + slot * (rowHead + byteLength)
   }
 
   /** The sequence number for a change that the caller makes itself. */
@@ -309,7 +294,7 @@ export class IndexFixture implements AsyncDisposable {
     await this.#ownThreads?.close()
     if (this.#isSharing) shared.release()
     this.#isSharing = false
-    if (this.#file !== undefined) closeSync(this.#file)
+    this.#file?.close()
     assert.deepEqual([...this.takeErrors(), ...shared.errors.splice(0)], [])
   }
 

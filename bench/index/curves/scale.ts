@@ -96,9 +96,9 @@ class ScaleRun {
     await server.command.ended
   }
 
-  /** When a graph was last written to disk; infinity if the service has none. */
+  /** When the files for the next start were last written; infinity if the service has none. */
   get #savedMs(): number {
-    const files = globSync(join(this.#dataDir, '**/graph-*.bin'))
+    const files = globSync(join(this.#dataDir, this.#isOnDisk ? '**/slots-*.bin' : '**/graph-*.bin'))
     return files.length === 0
       ? Number.POSITIVE_INFINITY
       : Math.max(...files.map((path) => statSync(path).mtimeMs))

@@ -3,6 +3,7 @@ import { basename, join, resolve } from 'node:path'
 import { attributesToJson, jsonNumbers } from '../../base/attribute-json.ts'
 import { DateTime, formatDateTime } from '../../base/attributes.ts'
 import { defaultCollection } from '../../base/collection.ts'
+import { beyondRepair } from '../../base/damage.ts'
 import { writeWholeFile } from '../../base/files.ts'
 import { idBytes, idFromBytes } from '../../base/ids.ts'
 import { newId } from '../../base/partitions.ts'
@@ -10,7 +11,6 @@ import type { Payload } from '../../base/point.ts'
 import { Catalog, leftovers, mainNumber, numbersOnDisk } from '../catalog.ts'
 import { journalEnder } from '../changes/change-journal.ts'
 import {
-  beyondRepair,
   checkReplaced,
   DirectoryLock,
   databasePath,

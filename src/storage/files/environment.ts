@@ -11,9 +11,9 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { open as openLmdb, type RootDatabase, type Transaction } from 'lmdb'
+import { beyondRepair } from '../../base/damage.ts'
 import { DatabaseError, isOpenFailure } from '../../base/errors.ts'
 import { syncDirectory } from '../../base/files.ts'
-import { beyondRepair } from './data-directory.ts'
 
 /** Whether an environment is opened for writing, or only for reading, which a read-only file system allows. */
 export type Access = 'write' | 'read'

@@ -1,5 +1,6 @@
 import { closeSync, fdatasyncSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { beyondRepair, damaged, damagedRow, unopenable } from '../../base/damage.ts'
 import { syncDirectory } from '../../base/files.ts'
 import {
   faultOfRowsHeader,
@@ -13,7 +14,6 @@ import {
 } from '../key-layout.ts'
 import type { StoredRow, StoredRows } from '../store.ts'
 import { hasBit } from '../table.ts'
-import { beyondRepair, damaged, unopenable } from './data-directory.ts'
 
 /**
  * The writer's access to the vectors on disk: see key-layout.ts for the format. Rows are written and synced before an
@@ -219,11 +219,6 @@ export function readRows(rows: StoredRows, from: number, to: number, each: (row:
   } finally {
     closeSync(file)
   }
-}
-
-function damagedRow(path: string, slot: number, position: number, isWhole: boolean): Error {
-  const fault = isWhole ? 'damaged (its checksum does not match)' : 'cut off'
-  return damaged(path, `the row of slot ${slot} at byte ${position} is ${fault}`)
 }
 
 /** The buffer for reading rows, with a view for each row that fits. */
