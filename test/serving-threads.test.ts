@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { collectGarbage } from '../src/base/runtime.ts'
@@ -174,23 +174,6 @@ describe('a service on several threads', () => {
     assert.equal((await grpc.call('CountPoints', {})).code, 0)
   })
 
-  it('counts the calls of all threads together', async () => {
-    await using service = await startServedBy(threads)
-    const calls = 40
-    for (let at = 0; at < calls; at += 1) {
-      using http = await RawHttp.open(portOf(service))
-      http.request('POST /points', json, bodyOf(randomUUID()))
-      assert.equal((await http.answer()).status, 201)
-    }
-    const name = 'vicinal_requests_total{operation="InsertVector",transport="http",outcome="ok"}'
-    for (let look = 0; look < 2 * threads; look += 1) {
-      using http = await RawHttp.open(portOf(service))
-      http.request('GET /metrics')
-      const { body } = await http.answer()
-      assert.ok(body.includes(`${name} ${calls}\n`), name)
-    }
-  })
-
   it('searches on the thread that has received the request', async () => {
     await using service = await startServedBy(threads)
     const points = Array.from({ length: 20 }, (_, at) => ({ id: randomUUID(), vector: [at, 0, 1], at }))
@@ -312,7 +295,8 @@ describe('a service on several threads', () => {
   })
 
   it('forgets what a filter by words has found when other words are declared', async () => {
-    await using service = await startServedBy(threads)
+    // One connection, so one thread.
+    await using service = await startServedBy(1)
     using http = await RawHttp.open(portOf(service))
     const payload = { content_type: 'Text', content: 'two lakes' }
     http.request('POST /points', json, JSON.stringify({ vector: [1, 2, 3], payload }))
@@ -452,9 +436,33 @@ describe('a service on several threads', () => {
       [],
     )
   })
+})
+
+describe('all threads of a service', () => {
+  let service: TestService
+
+  before(async () => {
+    service = await startServedBy(threads)
+  })
+  after(() => service[Symbol.asyncDispose]())
+
+  it('counts the calls of all threads together', async () => {
+    const calls = 40
+    for (let at = 0; at < calls; at += 1) {
+      using http = await RawHttp.open(portOf(service))
+      http.request('POST /points', json, bodyOf(randomUUID()))
+      assert.equal((await http.answer()).status, 201)
+    }
+    const name = 'vicinal_requests_total{operation="InsertVector",transport="http",outcome="ok"}'
+    for (let look = 0; look < 2 * threads; look += 1) {
+      using http = await RawHttp.open(portOf(service))
+      http.request('GET /metrics')
+      const { body } = await http.answer()
+      assert.ok(body.includes(`${name} ${calls}\n`), name)
+    }
+  })
 
   it('knows on every thread what was stored through another', async () => {
-    await using service = await startServedBy(threads)
     for (let collection = 1; collection <= 3; collection += 1) {
       const url = `${service.httpUrl}/collections/c${collection}`
       assert.equal((await fetch(url, { method: 'PUT' })).status, 201)
@@ -477,7 +485,6 @@ describe('a service on several threads', () => {
   })
 
   it('serves both transports, and refuses ports that another process has', async () => {
-    await using service = await startServedBy(threads)
     await using directory = await temporaryDirectory()
     using raw = new RawGrpc(service.grpcAddress, apiKey)
     const insert = { vector: { values: [1, 2, 3] }, payload: { contentType: 1, content: 'one' } }
