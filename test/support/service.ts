@@ -46,7 +46,7 @@ const suitesRunInCluster = process.env.VICINAL_TEST_CLUSTER === '1'
 /** `THREADS` of services in processes of their own: from 4 on, threads of their own serve. */
 export const childThreads: string = process.env.VICINAL_TEST_SERVING_THREADS === undefined ? '1' : '4'
 
-/** With VICINAL_TEST_SERVING_THREADS=3, so many threads serve every service under test. */
+/** With VICINAL_TEST_SERVING_THREADS=2, so many threads serve every service under test. */
 const suiteThreads =
   process.env.VICINAL_TEST_SERVING_THREADS === undefined
     ? undefined
