@@ -30,6 +30,21 @@ for (const size of sizes) {
       }
     })
 
+    it('of points with and without ids is stored as far as it can be', async () => {
+      await using all = await ShardedNodes.start(size)
+      const databases = databasesOf(all)
+      for (let turn = 0; turn < 8; turn += 1) {
+        const [own] = scattered(1, turn)
+        const points = [own!, pointOf(3)]
+        const database = databases[turn % databases.length]!
+        const { ids } = await database.insert(points, { onError: 'continue' })
+        assert.deepEqual([ids[0], typeof ids[1]], [own!.id, 'string'])
+        const repeated = await database.insert(points, { onError: 'continue' })
+        assert.deepEqual([repeated.ids[0], typeof repeated.ids[1]], [null, 'string'])
+      }
+      assert.equal(await latestCount(all, databases[0]!), 24)
+    })
+
     it('gets the same answer when repeated with its key, from any node, whatever has changed', async () => {
       await using all = await ShardedNodes.start(size)
       const [first, second, third] = databasesOf(all)

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { httpFields } from '../src/api/call.ts'
@@ -12,6 +14,7 @@ import { DirectoryWithPoints } from './support/directory-with-points.ts'
 import { FailingDisk } from './support/failing-disk.ts'
 import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 import { noCollections } from './support/no-collections.ts'
+import { seededRandom } from './support/random.ts'
 import { until } from './support/until.ts'
 import { WaitingRecords } from './support/waiting-records.ts'
 
@@ -115,6 +118,31 @@ describe('nodes of a cluster', () => {
       await other.announce('node-1', toJson({ ...said, serves: true, position }))
       assert.match(await unusable, /has lost a record after position \d+, which other nodes have applied/)
     })
+  })
+
+  it('need a copy when a read finds a damaged vector', async () => {
+    const log = new SharedMemoryLog()
+    const documents = new SharedMemoryDocuments({ announcementMs: 1e9 })
+    const engine = { indexThreads: 1, vectorsOnDisk: true, graphBytesMin: 0, quietMs: 20 }
+    await using node = new SimulatedNode({ name: 'node-0', log, documents, engine })
+    await node.start()
+    const random = seededRandom(1)
+    const points = Array.from({ length: 300 }, () => ({
+      ...point('one'),
+      vector: Float32Array.from({ length: 16 }, random),
+    }))
+    const { ids } = await node.up.node.database.insert(points)
+    await node.up.stop()
+    // This start reads all vectors, and saves what the next one needs of them.
+    await node.start()
+    const files = join(node.dataDir!, 'collections/0')
+    await until(() => existsSync(join(files, 'index/slots-0.bin')))
+    await node.up.stop()
+    const rows = join(files, 'vectors.rows')
+    writeFileSync(rows, readFileSync(rows).fill(0, 4096))
+    const { node: started } = await node.start()
+    await assert.rejects(started.database.get(ids[0]!), /the row of slot 0 at byte \d+ is damaged/)
+    assert.match(await started.unusable, /the row of slot 0 at byte \d+ is damaged/)
   })
 
   it('expire points by the clock of the cluster, and delete them through the log', async () => {

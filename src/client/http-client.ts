@@ -134,7 +134,7 @@ const readers: { readonly [Name in keyof Operations]?: Reader<Name> } = {
   SearchPoints: foundOf,
   SearchPointsBatch: (answers: SearchBatchAnswer) =>
     answers.results.map((_, index) => {
-      const fields = Object.entries(answers).map(([name, values]) => [name, values[index]])
+      const fields = Object.entries(answers).map(([name, values]) => [name, values?.[index]])
       return foundOf(Object.fromEntries(fields))
     }),
   ListPoints: ({ points, next_cursor: nextCursor }: ListAnswer) => ({

@@ -50,6 +50,8 @@ interface ServingNode {
   latest(signal: AbortSignal | undefined): Promise<number>
   /** Advances the cluster's clock, unless that takes long. */
   tick(): Promise<void>
+  /** See `ReadingNode`. */
+  noteDamage(error: unknown): void
   /**
    * Reads a collection together with other nodes; undefined when this node holds all of its points.
    *
@@ -127,7 +129,7 @@ export class ClusterDatabase implements Database {
     await this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
     const request: LoggedInsert = { kind: 'insert', points, onError, identity, idSeed }
-    const partition = onError === 'abort' ? partitionToDraw(points) : undefined
+    const partition = partitionToDraw(points)
     if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
     return await this.#growing(
@@ -257,6 +259,7 @@ export class ClusterDatabase implements Database {
         const answer = await ask(this.#collection)
         if (this.#holdsAll) return answer
       } catch (error) {
+        this.#node.noteDamage(error)
         if (this.#holdsAll) throw error
       }
     }

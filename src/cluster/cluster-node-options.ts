@@ -1,4 +1,3 @@
-import type { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Consistency } from '../base/request-headers.ts'
@@ -15,7 +14,7 @@ export interface ReadPosition {
 }
 
 /** Which partitions a node holds, and who holds the others. */
-export interface Sharding extends Pick<PlacementOptions, 'owners' | 'isLive' | 'full'> {
+export interface Sharding extends Pick<PlacementOptions, 'owners' | 'isLive'> {
   /** The partitions that this node holds completely at its start. */
   readonly held: PartitionSet
   /** Sends requests to the other nodes. */
@@ -71,8 +70,6 @@ export interface LocalStatus {
   readonly answers: boolean
   /** Comparisons with other nodes that found a difference, since the data were loaded. */
   readonly digestMismatches: number
-  /** Why its disk or memory takes no further changes. */
-  readonly full: DatabaseError | undefined
   /** Why changes are currently not applied, or why this node's data are in doubt. */
   readonly fault: string | undefined
 }

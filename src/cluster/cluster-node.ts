@@ -152,7 +152,7 @@ export class ClusterNode {
     this.partitions = partitions
     const { log, name, run = Date.now().toString(36), logger, timeoutMs, logHoldMs, timings } = options
     const { retryMs = usualRetryMs, maxBufferedBytes, maxRequestBytes } = options
-    const { owners, isLive, full, peers } = options.sharding
+    const { owners, isLive, peers } = options.sharding
     const { signal } = this.#stop
     this.#publisher = new Publisher({
       log,
@@ -167,7 +167,7 @@ export class ClusterNode {
       onAcknowledge: (seconds) => timings()?.acknowledge(seconds),
     })
     const publisher = this.#publisher
-    const placement = new Placement({ self: name, owners, isLive, full, held: () => this.held })
+    const placement = new Placement({ self: name, owners, isLive, held: () => this.held })
     const onHedge = (): void => {
       this.#hedges += 1
     }
@@ -228,11 +228,11 @@ export class ClusterNode {
     this.writes = new Writes({
       ...this.#asking,
       publisher,
-      outcomes: this.#outcomes,
       waitFor: (position, signal) => this.#admission.waitFor(position, signal),
       stall: () => this.#stall,
       timeoutMs,
       retryMs,
+      stop: signal,
     })
     const transfer = { partitions, set, applier, logHoldMs }
     this.#moves = new PartitionMoves({ ...transfer, main, peers, logger, stop: signal })
@@ -269,6 +269,13 @@ export class ClusterNode {
     return this.#unusable.promise
   }
 
+  noteDamage(error: unknown): void {
+    const reason = damageIn(error)?.message
+    if (reason === undefined) return
+    this.#options.logger.error({ err: error }, 'files of this node are damaged')
+    this.#unusable.resolve(reason)
+  }
+
   /** The default collection, for the api. */
   get database(): ClusterDatabase {
     const name = defaultCollection
@@ -284,7 +291,6 @@ export class ClusterNode {
       isReady: isWhole && failure === undefined,
       answers: isWhole && (failure === undefined || this.lostLog !== undefined),
       digestMismatches: this.#audits.mismatches,
-      full: this.#full,
       fault: (failure ?? this.#stall)?.message ?? this.#applier.obstacle ?? this.#doubt,
     }
   }
@@ -404,7 +410,7 @@ export class ClusterNode {
     request: Request,
     to: WriteTarget,
   ): Promise<LoggedResults[Request['kind']]> {
-    if (this.#full !== undefined && !freesSpace(request)) throw this.#full
+    if (this.#stall instanceof DatabaseError && !freesSpace(request)) throw this.#stall
     this.#checkApplies()
     const { result, position } = await this.writes.write(request, to)
     this.#acknowledged = Math.max(this.#acknowledged, position)
@@ -488,11 +494,6 @@ export class ClusterNode {
 
   get #stall(): Error | undefined {
     return this.#stalls.values().next().value
-  }
-
-  /** Why its disk or memory takes no further changes. */
-  get #full(): DatabaseError | undefined {
-    return this.#stall instanceof DatabaseError ? this.#stall : undefined
   }
 
   #noteStall(collection: string, stall: Error | undefined): void {

@@ -23,13 +23,11 @@ export interface RequestIdentifier {
 /** A caller's wait for an outcome, to be disposed. */
 interface Waiting extends Disposable {
   readonly ended: Promise<Ended>
-  /** Whether the request was applied already. */
-  readonly isKnown: boolean
 }
 
 /**
  * The outcomes of requests on this node, for callers that wait until a request is applied. The latest are kept: a
- * request can be applied before the node that has received it asks for them.
+ * request can be applied before a second attempt of it arrives here, from a node whose first attempt got no answer.
  */
 export class Outcomes {
   readonly #waiting = new Map<string, { readonly ended: PromiseWithResolvers<Ended>; callers: number }>()
@@ -41,8 +39,7 @@ export class Outcomes {
   expect(identifier: RequestIdentifier): Waiting {
     const key = keyOf(identifier)
     const known = this.#recent.get(key)
-    if (known !== undefined)
-      return { ended: Promise.resolve(known), isKnown: true, [Symbol.dispose]: () => {} }
+    if (known !== undefined) return { ended: Promise.resolve(known), [Symbol.dispose]: () => {} }
     const waiting = this.#waiting.get(key) ?? { ended: Promise.withResolvers<Ended>(), callers: 0 }
     // It may be rejected before anybody waits for it.
     waiting.ended.promise.catch(() => {})
@@ -51,7 +48,6 @@ export class Outcomes {
     else waiting.ended.reject(this.#end)
     return {
       ended: waiting.ended.promise,
-      isKnown: false,
       [Symbol.dispose]: () => {
         waiting.callers -= 1
         if (waiting.callers === 0) this.#waiting.delete(key)

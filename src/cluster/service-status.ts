@@ -124,7 +124,7 @@ async function membersOf(now: ServiceState): Promise<Pick<ClusterStatus, 'nodes'
 /** For other nodes. */
 export function announcementOf(now: ServiceState): Announcement {
   const { options, run, state, node, nats, reason, mover, view } = now
-  const { position, answers, full } = node?.status ?? beginning
+  const { position, answers } = node?.status ?? beginning
   const takesFrom = mover?.moving?.from
   return {
     zone: options.zone,
@@ -135,7 +135,6 @@ export function announcementOf(now: ServiceState): Announcement {
     answers: reason === undefined && answers,
     generation: view.topology.generation,
     ...(takesFrom === undefined ? {} : { takesFrom }),
-    ...(full === undefined ? {} : { full: { reason: full.reason, error: full.message } }),
     ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(nats!.log) }),
     isReady: whyNotReady(now) === undefined,
     serves: whyNotServing(now) === undefined,
@@ -150,7 +149,6 @@ const beginning: LocalStatus = {
   isReady: false,
   answers: false,
   digestMismatches: 0,
-  full: undefined,
   fault: undefined,
 }
 

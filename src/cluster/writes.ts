@@ -1,14 +1,14 @@
-import { cancellation, DatabaseError } from '../base/errors.ts'
+import { cancellation, DatabaseError, lacksRoom } from '../base/errors.ts'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint } from '../base/point.ts'
-import { retried } from '../base/retry.ts'
 import { atOnce } from '../base/turns.ts'
 import {
   AppliedSchema,
   FoundAnswerSchema,
   FoundSchema,
   type InsertedPoints,
+  WriteSchema,
   type Written,
   WrittenSchema,
 } from '../messages/generated/cluster_pb.js'
@@ -25,25 +25,28 @@ import {
   StaleRequest,
 } from '../write/requests.ts'
 import { canBeRefused, findHere, indexesOf, needsLookup } from './joint-inserts.ts'
-import type { Publisher } from './log/publisher.ts'
+import type { BatchToAppend, Publisher } from './log/publisher.ts'
 import { partitionsOf } from './log/request-codec.ts'
-import { type Ended, type Outcome, type Outcomes, type RequestIdentifier, uncertain } from './outcomes.ts'
-import { type CoverPart, checkHolds } from './reads/placement.ts'
+import { type Ended, type Outcome, uncertain } from './outcomes.ts'
+import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
 import { type AskingNode, foundParts } from './reads/scatter.ts'
-import { errorOf, type PeerHandler, type PeerOperation } from './requests.ts'
-import { pause, unlessAborted } from './waiting.ts'
+import { errorOf, NodeAbsent, type PeerCall, type PeerHandler, type PeerOperation } from './requests.ts'
+import { pause } from './waiting.ts'
 
 interface WritesOptions extends AskingNode {
   readonly publisher: Publisher
-  readonly outcomes: Outcomes
   /** Resolves when this node has applied the log up to a position. */
   readonly waitFor: (position: number, signal: AbortSignal | undefined) => Promise<void>
   /** Why this node cannot apply changes for now. */
   readonly stall: () => Error | undefined
-  /** How long other nodes are asked for the ids of an insert. */
+  /** How long a write is tried. */
   readonly timeoutMs: number
   /** Pause before nodes that failed are asked again; short in tests. */
   readonly retryMs: number
+  /** How long to wait for a node, at first, before another owner is asked; short in tests. */
+  readonly askMs?: number | undefined
+  /** Aborts when the node is closed. */
+  readonly stop: AbortSignal
 }
 
 /** Where a write goes. */
@@ -56,27 +59,30 @@ export interface WriteTarget {
 }
 
 /**
- * Writes to points. Any node sends them to the log; the owners of the points decide and tell:
+ * Writes to points. An owner of the points decides and answers:
  *
- *   append, once ─> applied here, durably ─> this node owns the points? ─ yes: the answer
- *                                             └ no: ask owners how they have decided it, as for a read ─> the answer
+ *   this node owns them   append ─> applied here, durably ─> the answer
+ *   another node does     send it there ─> it does the same ─> the answer
+ *                           └ no answer: another owner; the log takes the same request once
  *
- * One record is about all points of a request. Where no node holds all of them:
+ * Where it takes several nodes to hold all the points of a request, there is still one record:
  *
  *   insert          every node decides the same (joint-inserts.ts), or nothing can be refused; the owners of the other
  *                   partitions confirm that they have applied it
- *   change by ids   each owner counts its own points
+ *   change by ids   one request for each owner, as each counts its own points
  *
  * Main thread only.
  */
 export class Writes {
   readonly #options: WritesOptions
+  readonly #full = new FullOwners()
   readonly handlers: ReadonlyMap<PeerOperation, PeerHandler>
 
   constructor(options: WritesOptions) {
     this.#options = options
     this.handlers = new Map<PeerOperation, PeerHandler>([
-      ['applied', (body, { signal }) => this.#answerApplied(body, signal)],
+      ['write', (body, call) => this.#answerWrite(body, call)],
+      ['applied', (body, call) => this.#answerApplied(body, call)],
       ['found', (body, { signal }) => this.#answerFound(body, signal)],
     ])
   }
@@ -92,10 +98,26 @@ export class Writes {
     const { placement } = this.#options
     const partitions = partitionsOf(request)
     const owners = await foundParts(() => placement.cover(partitions), to.signal)
-    if (!freesSpace(request)) placement.checkRoom(partitions)
+    if (!freesSpace(request)) this.#full.check(partitions, placement)
+    if (request.kind === 'each' && owners.length > 1) return await this.#eachOwner(request, owners, to)
     if (request.kind === 'insert' && needsLookup(request, owners.length))
       return await this.#insertJointly(request, to)
     return await this.#decided(request, to)
+  }
+
+  async #eachOwner(
+    request: Extract<LoggedRequest, { readonly kind: 'each' }>,
+    owners: readonly CoverPart[],
+    to: WriteTarget,
+  ): Promise<{ result: ChangedByPartition; position: number }> {
+    const parts = await Promise.all(
+      owners.map(async ({ partitions }) => {
+        const ids = request.ids.filter((id) => partitions.has(partitionOf(id)))
+        return await this.#decided({ ...request, ids }, to)
+      }),
+    )
+    const result = new Map(parts.flatMap((part) => [...(part.result as ChangedByPartition)]))
+    return { result, position: Math.max(...parts.map(({ position }) => position)) }
   }
 
   async #insertJointly(
@@ -152,69 +174,160 @@ export class Writes {
     }
   }
 
-  /** Sends a request to the log, and asks owners how they have decided it if this node does not hold its points. */
+  /** Sends one request to the log. */
   async #decided(
     request: LoggedRequest,
     to: WriteTarget,
   ): Promise<{ result: LoggedResult; position: number }> {
     const { publisher } = this.#options
-    const batch = await publisher.prepare(request, to)
-    using deadline = publisher.deadline(to.signal)
-    const own = await publisher.send(batch, deadline.signal)
-    if ('error' in own) throw own.error
     const partitions = partitionsOf(request)
-    const others = own.held === undefined ? new PartitionSet() : partitions.without(own.held)
-    const record = { origin: batch.origin, request: batch.request, position: own.position }
-    const asked = others.size > 0 ? await this.#askOwners(request, record, others, deadline.signal) : []
-    const result = resultOf(request, partitions, [own, ...asked])
-    if (result === undefined) throw uncertain('no node that has decided it held all of its points')
-    return { result, position: own.position }
+    const batch = await publisher.prepare(request, to)
+    const ended = isDecidedByAll(request)
+      ? await publisher.send(batch, to.signal)
+      : await this.#byOwner({ request, partitions, batch }, to.signal)
+    if ('error' in ended) throw ended.error
+    const { position, held, result } = ended
+    const others = held === undefined ? new PartitionSet() : partitions.without(held)
+    if (others.size > 0) await this.#confirmed(others, position, to.signal)
+    return { result: result as LoggedResult, position }
   }
 
-  async #askOwners(
-    request: LoggedRequest,
-    record: RequestIdentifier & Pick<Ended, 'position'>,
+  /** Lets an owner decide: this node if it is one. */
+  async #byOwner(asked: Asked, caller: AbortSignal | undefined): Promise<Ended> {
+    const { self, placement, publisher, retryMs } = this.#options
+    let { askMs = usualAskMs } = this.#options
+    const until = this.#until(caller)
+    const failed = new Set<string>()
+    const startMs = performance.now()
+    let lastAbsent: NodeAbsent | undefined
+    let [refusal, isUncertain]: [DatabaseError | undefined, boolean] = [undefined, false]
+    while (!until.aborted) {
+      const node = this.#ownerFor(asked, placement, failed)
+      if (node === undefined) {
+        // Every owner has failed. A full one stays full for a while.
+        if (refusal !== undefined && !isUncertain) throw refusal
+        if (!isUncertain && performance.now() - startMs > absentMs) throw unowned(lastAbsent)
+        failed.clear()
+        // All owners may be slow: they get more time.
+        askMs = Math.min(2 * askMs, askMsMax)
+        await pause(retryMs, until)
+        continue
+      }
+      try {
+        const ended =
+          node === self
+            ? await publisher.send(asked.batch, caller)
+            : await this.#sentTo(node, asked, askMs, until)
+        if (isWhole(ended, asked)) return ended
+        // The node has just dropped the partition. The record is in the log, and another owner applies it.
+        isUncertain = true
+      } catch (error) {
+        if (caller?.aborted) throw cancellation(caller)
+        if (node === self) throw error
+        this.#full.note(node, error)
+        if (lacksRoom(error) || isOverloaded(error)) refusal = error
+        else if (error instanceof NodeAbsent) lastAbsent = error
+        else isUncertain = true
+      }
+      failed.add(node)
+    }
+    if (caller?.aborted) throw cancellation(caller)
+    throw uncertain(until.reason)
+  }
+
+  /** A node that can answer the whole request. */
+  #ownerFor(
+    { request, partitions }: Asked,
+    placement: Placement,
+    failed: ReadonlySet<string>,
+  ): string | undefined {
+    const { parts, missing } = placement.cover(partitions, failed)
+    if (missing.size > 0) return undefined
+    return parts.length === 1 || isUnrefusable(request) ? parts[0]!.node : undefined
+  }
+
+  async #sentTo(
+    node: string,
+    { request, partitions, batch }: Asked,
+    askMs: number,
+    until: AbortSignal,
+  ): Promise<Ended> {
+    const { peers, publisher } = this.#options
+    const { collection, origin, partition, payload } = batch
+    using _ = publisher.hold(payload.length)
+    const target = { collection, partition, partitions: partitions.bytes, freesSpace: freesSpace(request) }
+    const message = { ...target, origin, request: batch.request, payload }
+    const body = encode(WriteSchema, message, payload.length + headBytes)
+    const stop = new AbortController()
+    const signal = AbortSignal.any([until, stop.signal])
+    const timeoutMs = askMs + payload.length / bytesPerMs
+    const late = pause(timeoutMs, signal).then(() => {
+      throw new DatabaseError('deadline_exceeded', `node ${node} has not answered in ${askMs} ms`)
+    })
+    late.catch(() => {})
+    try {
+      const answer = peers.ask(node, 'write', body, { signal, timeoutMs })
+      return endedOf(Encoded.of(WrittenSchema, await Promise.race([answer, late])).read())
+    } finally {
+      stop.abort()
+    }
+  }
+
+  async #answerWrite(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
+    const { publisher, node, stall } = this.#options
+    const { request, partitions: bytes, freesSpace, ...message } = Encoded.of(WriteSchema, body).read()
+    const partitions = new PartitionSet(bytes)
+    if (partitions.common(node.held).size === 0) checkHolds(node.held, partitions)
+    const full = stall()
+    if (full !== undefined && !freesSpace) throw full
+    const { collection, origin, partition, payload } = message
+    const batch = { collection, origin, partition, payload, request: Number(request) }
+    return encode(WrittenSchema, writtenOf(await publisher.send(batch, signal)))
+  }
+
+  /** Resolves when owners of partitions have applied the log up to a position. */
+  async #confirmed(
     partitions: PartitionSet,
-    deadline: AbortSignal,
-  ): Promise<readonly Ended[]> {
-    const { self, peers, scatter, retryMs } = this.#options
-    let askMs = usualAskMs
-    const ask = async ({ node, partitions }: CoverPart, signal: AbortSignal): Promise<Ended> => {
-      const question = encode(AppliedSchema, { ...record, partitions: partitions.bytes })
-      const answer =
-        node === self
-          ? await this.#answerApplied(question, signal)
-          : await peers.ask(node, 'applied', question, { signal, timeoutMs: askMs })
-      const ended = endedOf(Encoded.of(WrittenSchema, answer).read())
-      if (isAlike(request) || isAbout(ended, partitions)) return ended
-      throw new DatabaseError('not_ready', `node ${node} does not know how it has decided the write`)
+    position: number,
+    caller: AbortSignal | undefined,
+  ): Promise<void> {
+    const { self, peers, timeoutMs, retryMs } = this.#options
+    const until = this.#until(caller)
+    const ask = async (part: CoverPart, signal: AbortSignal): Promise<void> => {
+      const question = { position, partitions: part.partitions.bytes }
+      if (part.node === self) return await this.#apply(position, part.partitions, signal)
+      await peers
+        .ask(part.node, 'applied', encode(AppliedSchema, question), { signal, timeoutMs })
+        .catch((error: unknown) => {
+          this.#full.note(part.node, error)
+          throw error
+        })
     }
-    const pauseOf = (): number => {
-      // All owners may be slow: they get more time.
-      askMs *= 2
-      return retryMs
+    for (;;) {
+      try {
+        await this.#options.scatter.gather({ partitions, signal: until, ask })
+        return
+      } catch (error) {
+        if (caller?.aborted) throw cancellation(caller)
+        if (until.aborted) throw uncertain(error)
+        await pause(retryMs, until)
+      }
     }
-    return await retried(() => scatter.gather({ partitions, signal: deadline, ask }), pauseOf, deadline)
   }
 
-  /**
-   * Tells how this node has decided a request, once it has applied it.
-   *
-   * @throws DatabaseError `not_ready` when it does not hold the partitions; the reason why it cannot apply changes
-   */
-  async #answerApplied(body: Buffer, signal: AbortSignal): Promise<Buffer> {
-    const { node, stall, outcomes } = this.#options
-    const { origin, request, ...asked } = Encoded.of(AppliedSchema, body).read()
-    const position = Number(asked.position)
-    const isPast = node.position >= position
+  async #answerApplied(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
+    const { position, partitions } = Encoded.of(AppliedSchema, body).read()
+    await this.#apply(Number(position), new PartitionSet(partitions), signal)
+    return new Uint8Array()
+  }
+
+  async #apply(position: number, partitions: PartitionSet, signal: AbortSignal): Promise<void> {
+    const { node, stall, waitFor } = this.#options
     const full = stall()
     // This node does not reach that position before its disk or memory has space again.
-    if (full !== undefined && !isPast) throw full
-    using waiting = outcomes.expect({ origin, request: Number(request) })
-    const isForgotten = isPast && !waiting.isKnown
-    const ended = isForgotten ? { position, result: undefined } : await unlessAborted(waiting.ended, signal)
-    checkHolds(node.held, new PartitionSet(asked.partitions))
-    return encode(WrittenSchema, writtenOf(ended))
+    if (full !== undefined && node.position < position) throw full
+    await waitFor(position, signal)
+    checkHolds(node.held, partitions)
   }
 
   async #answerFound(body: Buffer, signal: AbortSignal): Promise<Buffer> {
@@ -222,6 +335,20 @@ export class Writes {
     await this.#options.waitFor(Number(position), signal)
     return await findHere(this.#options.node, question)
   }
+
+  /** Aborts with the caller, with this node, or when it takes too long. */
+  #until(caller: AbortSignal | undefined): AbortSignal {
+    const { timeoutMs, stop } = this.#options
+    const ends = [AbortSignal.timeout(timeoutMs), stop]
+    return AbortSignal.any(caller === undefined ? ends : [...ends, caller])
+  }
+}
+
+/** A request on its way to an owner of its partitions. */
+interface Asked {
+  readonly request: LoggedRequest
+  readonly partitions: PartitionSet
+  readonly batch: BatchToAppend
 }
 
 /** Whether a node whose disk or memory is full takes the request, too. */
@@ -229,45 +356,30 @@ export function freesSpace({ kind }: LoggedRequest): boolean {
   return kind === 'remove' || kind === 'expire'
 }
 
-/**
- * Whether any node that has decided a request has the outcome of all of it: every node decides about it, or no point
- * that is stored can make any difference.
- */
-function isAlike(request: LoggedRequest): boolean {
-  if (request.kind !== 'insert') return false
-  return (request.identity ?? request.found) !== undefined || !request.points.some(canBeRefused)
+/** Whether every node decides about the request, whatever it holds: see `concerns`. */
+function isDecidedByAll(request: LoggedRequest): boolean {
+  return request.kind === 'insert' && (request.identity ?? request.found) !== undefined
 }
 
-/** Whether an outcome is known, and covers all points of some partitions. */
-function isAbout(ended: Ended, partitions: PartitionSet): boolean {
-  if ('error' in ended) return true
-  return ended.result !== undefined && (ended.held === undefined || partitions.without(ended.held).size === 0)
+/** Whether no point that is stored can make any difference to the answer. */
+function isUnrefusable(request: LoggedRequest): boolean {
+  return request.kind === 'insert' && !request.points.some(canBeRefused)
 }
 
-/**
- * The result of a request by the outcomes of nodes that hold its partitions together; undefined when they do not tell
- * it.
- *
- * @throws the error with which it was refused
- */
-function resultOf(
-  request: LoggedRequest,
-  partitions: PartitionSet,
-  outcomes: readonly Ended[],
-): LoggedResult | undefined {
-  const results = outcomes.map((ended) => {
-    if ('error' in ended) throw ended.error
-    return ended.result
-  })
-  if (request.kind === 'each')
-    return new Map(results.flatMap((result) => [...((result ?? []) as ChangedByPartition)]))
-  const isWhole = (ended: Ended): boolean => isAlike(request) || isAbout(ended, partitions)
-  return results.find((result, at) => result !== undefined && isWhole(outcomes[at]!)) as LoggedResult
+/** Whether the outcome of a node is that of the whole request. */
+function isWhole(ended: Ended, { request, partitions }: Asked): boolean {
+  if ('error' in ended || ended.held === undefined) return true
+  if (partitions.without(ended.held).size === 0) return true
+  return ended.result !== undefined && isUnrefusable(request)
 }
 
 function unowned(cause: unknown): DatabaseError {
   const message = 'nothing was stored, because the nodes that hold the points do not answer: try again later'
   return new DatabaseError('not_ready', message, { cause })
+}
+
+function isOverloaded(error: unknown): error is DatabaseError {
+  return error instanceof DatabaseError && error.reason === 'overloaded'
 }
 
 function writtenOf(ended: Ended): Init<Written> {
@@ -340,9 +452,48 @@ function insertedOf(message: Encoded<InsertedPoints>): Inserted {
   return { ids, errors }
 }
 
+/**
+ * Nodes whose disk or memory is full, as they said when they were asked to apply a write. Writes that only such nodes
+ * would have to store are refused for a moment: the log would accept them, but nobody could say when they are applied.
+ */
+export class FullOwners {
+  readonly #nowMs: () => number
+  readonly #full = new Map<string, { readonly error: DatabaseError; readonly untilMs: number }>()
+
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs
+  }
+
+  /** Notes why a node could not apply a write. */
+  note(node: string, error: unknown): void {
+    if (lacksRoom(error)) this.#full.set(node, { error, untilMs: this.#nowMs() + fullMs })
+  }
+
+  /** @throws the error of the first live owner of a partition when all of them are full */
+  check(partitions: PartitionSet, placement: Placement): void {
+    const nowMs = this.#nowMs()
+    for (const [node, { untilMs }] of this.#full) if (untilMs <= nowMs) this.#full.delete(node)
+    if (this.#full.size === 0) return
+    for (const partition of partitions) {
+      const owners = placement.owners(partition)
+      const isFull = owners.length > 0 && owners.every((node) => this.#full.has(node))
+      if (isFull) throw this.#full.get(owners[0]!)!.error
+    }
+  }
+}
+
+/** After this time, the next write is tried again. */
+const fullMs = 1_000
 const lookupsMax = 16
 const firstPauseMs = 2
 const pauseMsMax = 500
-/** Much longer than applying a record takes, and much shorter than a caller waits: another owner is asked then. */
+/** What a node knows about others can be a second old: an owner may be back. */
+const absentMs = 1_500
+/** Much longer than applying a record takes, and much shorter than a caller waits. */
 const usualAskMs = 1_000
+const askMsMax = 16_000
+/** A large request takes longer: a slow network, and a log that is busy. */
+const bytesPerMs = 5_000
 const noId = new Uint8Array(idBytes)
+/** What a write has in addition to its payload, roughly. */
+const headBytes = 512

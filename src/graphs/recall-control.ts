@@ -200,6 +200,7 @@ export class RecallControl {
   /** A damaged vector on disk fails the searches that read it. Others keep their routes, and the graphs theirs. */
   #stopMeasuring(err: unknown): void {
     this.#hasFoundDamage = true
+    this.#isPostponed = false
     this.#options.logger.error({ err }, 'recall is not measured until the next start')
   }
 

@@ -111,7 +111,9 @@ export class SlotFiles {
     const { logger } = this.#options
     this.#mayExist = false
     this.#moment = undefined
-    this.#removed = Promise.all(this.#places.map(({ path }) => rm(path, { force: true }))).catch((err) =>
+    // A kill while a file was written has left its beginning.
+    const paths = this.#places.flatMap(({ path }) => [path, `${path}.new`])
+    this.#removed = Promise.all(paths.map((path) => rm(path, { force: true }))).catch((err) =>
       // Their moment is past, so that no start uses them.
       logger.warn({ err }, 'the slots on disk could not be removed'),
     )

@@ -8,7 +8,7 @@ import { writeRows } from '../../test/support/row-files.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { distanceKindOf } from './routes.ts'
 import { type IndexQuery, noWork, rangesOf, Searcher } from './searcher.ts'
-import { efMax } from './segment.ts'
+import { efMax, liveStates, SlotColumns } from './segment.ts'
 import { newFilterId, type SlotBits } from './slot-filter.ts'
 import { VectorIndex } from './vector-index.ts'
 
@@ -23,7 +23,7 @@ const origin = new Float32Array(dimension)
 const directory = mkdtempSync(join(tmpdir(), 'vicinal-searcher-'))
 after(() => rmSync(directory, { recursive: true, force: true }))
 
-type Place = 'in memory' | 'on disk'
+type Place = 'in memory' | 'on disk' | 'on disk and never read'
 
 /**
  * An index of two segments: the first has `near` points at growing distances from the origin, and the second has `far`
@@ -33,6 +33,7 @@ class TwoSegments {
   readonly index: VectorIndex
   readonly #searcher: Searcher = new Searcher(kernels, 0)
   readonly #far: number
+  readonly #isUnread: boolean
 
   constructor(near: number, far: number, place: Place = 'in memory') {
     this.#far = far
@@ -51,11 +52,22 @@ class TwoSegments {
       m: 8,
       efConstruction: 16,
       segmentSlots: near,
-      rowFile: place === 'on disk' ? rowFile : undefined,
+      rowFile: place === 'in memory' ? undefined : rowFile,
     })
     for (const [slot, vector] of vectors.entries()) this.index.place(slot, vector, slot + 1)
     this.index.onSegment((segment) => this.#searcher.attach(segment))
     assert.equal(this.index.segments.length, 2)
+    this.#isUnread = place === 'on disk and never read'
+  }
+
+  /** Forgets that rows were read, as a start does that has read a file of slots. */
+  #unread(): void {
+    if (!this.#isUnread) return
+    for (const segment of this.index.segments) {
+      const { live } = new SlotColumns(segment)
+      for (const [slot, state] of live.entries())
+        if (state === liveStates.live) live[slot] = liveStates.unread
+    }
   }
 
   /** Links all points of the second segment, and the first `near` points of the first one. */
@@ -70,6 +82,7 @@ class TwoSegments {
 
   /** Returns the slots nearest to the origin, by a walk or an exact scan. */
   nearest(how: 'walk' | 'scan', options: Partial<IndexQuery> = {}): number[] {
+    this.#unread()
     const { layout, segments, slotCount } = this.index
     const route = { graph: 0, distanceKind: distanceKindOf('Euclidean', layout), efMultiplier: 1 }
     const query = {
@@ -111,7 +124,7 @@ describe(`a walk through two segments, seed ${seed}`, () => {
     assert.ok(work.hasGivenUp, 'the walk was lost among the removed points')
   })
 
-  for (const place of ['in memory', 'on disk'] as const) {
+  for (const place of ['in memory', 'on disk', 'on disk and never read'] as const) {
     it(`returns the nearest points of a segment where the walk reaches few, rows ${place}`, () => {
       using two = new TwoSegments(100, 100, place)
       two.link(5)

@@ -4,7 +4,7 @@ import { GraphAccess } from './graph.ts'
 import { GraphState } from './graph-state.ts'
 import { Hits } from './hits.ts'
 import type { Route } from './routes.ts'
-import { efMax, type SegmentHandle } from './segment.ts'
+import { efMax, liveStates, type SegmentHandle } from './segment.ts'
 import { countBits, LaneFilter, type SlotBits } from './slot-filter.ts'
 
 /** Slots [from, to) of a segment, numbered within it. */
@@ -187,9 +187,11 @@ export class Searcher {
     // The search of a buffer is many times as fast as a loop.
     const live = Buffer.from(memory.buffer, layout.live, this.#slotsOf(ordinal).to)
     const known = new Set<number | undefined>(slots).add(hidden)
-    let at = live.indexOf(1)
-    while (at >= 0 && known.has(firstSlot + at)) at = live.indexOf(1, at + 1)
-    return at < 0
+    return [liveStates.live, liveStates.unread].every((state) => {
+      let at = live.indexOf(state)
+      while (at >= 0 && known.has(firstSlot + at)) at = live.indexOf(state, at + 1)
+      return at < 0
+    })
   }
 
   #allSlots(): SlotRange[] {

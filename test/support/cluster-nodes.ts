@@ -9,6 +9,7 @@ import type { Sharding } from '../../src/cluster/cluster-node-options.ts'
 import type { PartitionMover } from '../../src/cluster/transfer/partition-mover.ts'
 import { CollectionSet } from '../../src/collections/collection-set.ts'
 import { startEngine } from '../../src/collections/engine.ts'
+import type { EngineOptions } from '../../src/collections/engine-options.ts'
 import type { Loaded } from '../../src/collections/served-data.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 import type { Store } from '../../src/storage/store.ts'
@@ -39,6 +40,8 @@ export interface NodeSetup {
   readonly dataDir?: string | undefined
   /** Node options for the writer threads. */
   readonly writerExecArgv?: readonly string[] | undefined
+  /** Of the engine, in place of the usual ones: then its graphs are saved, too. */
+  readonly engine?: Partial<EngineOptions> | undefined
   /** 0 for no limit. */
   readonly maxMemoryBytes?: number | undefined
   /** Timeout of writes, and of reads that wait for the log; default: one minute. */
@@ -103,6 +106,11 @@ export class SimulatedNode implements AsyncDisposable {
     return this.#runs
   }
 
+  /** Where its data are; undefined before the first start. */
+  get dataDir(): string | undefined {
+    return this.#dataDir
+  }
+
   /** The time of the node's own clock. */
   get nowUs(): number {
     return this.#setup.nowUs?.() ?? Date.now() * 1000
@@ -114,7 +122,7 @@ export class SimulatedNode implements AsyncDisposable {
     const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv } = this.#setup
     const { markMs = 20, auditMs = 40 } = this.#setup
     const { sharding, dimension, beforeStore, timeoutMs = 60_000 } = this.#setup
-    const config = { ...settings, nowUs, maxMemoryBytes }
+    const config = { ...settings, nowUs, maxMemoryBytes, ...this.#setup.engine }
     const connection = log.connect()
     const store = await openDataStore({
       dataDir: this.#dataDir,
@@ -160,7 +168,9 @@ export class SimulatedNode implements AsyncDisposable {
       await store.close()
     }
     const load: NodeData['load'] = async (replicaOf) => {
-      const main = await engine.openCollection(store.main, { ...config, replica: replicaOf('default') })
+      const indexDirectory = this.#setup.engine && join(this.#dataDir!, 'collections/0/index')
+      const replica = replicaOf('default')
+      const main = await engine.openCollection(store.main, { ...config, indexDirectory, replica })
       loaded = { main, set: new CollectionSet({ ...config, engine, store, main, replicaOf }) }
       return loaded
     }

@@ -1,7 +1,8 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
+import { decodeRequest } from '../../src/cluster/log/request-codec.ts'
 import type { PeerHandler } from '../../src/cluster/requests.ts'
-import { ChangedPointSchema, WrittenSchema } from '../../src/messages/generated/cluster_pb.js'
+import { ChangedPointSchema, WriteSchema, WrittenSchema } from '../../src/messages/generated/cluster_pb.js'
 import { type Mutant, wrongAnswer } from './cluster-mutants.ts'
 
 /** Like `clusterMutants`, for nodes that have a part of the points each. */
@@ -43,13 +44,12 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
   'an owner answers a write of another node before it has decided it': {
     foundBy: wrongAnswer,
     mutate({ up: { node } }) {
-      const answer = node.peerHandlers.get('applied')!
+      const answer = node.peerHandlers.get('write')!
       const handlers = node.peerHandlers as Map<string, PeerHandler>
-      handlers.set('applied', async (body, call) => {
+      handlers.set('write', async (body, call) => {
         const written = fromBinary(WrittenSchema, await (answer(body, call) as Promise<Uint8Array>))
-        const { case: kind, value: changed } = written.result
-        // Only a put creates.
-        if (kind !== 'changed' || changed.created === undefined) return toBinary(WrittenSchema, written)
+        const { request } = decodeRequest(fromBinary(WriteSchema, body).payload)
+        if (request.kind !== 'put') return toBinary(WrittenSchema, written)
         const value = create(ChangedPointSchema, { version: 65_536n, created: true })
         return toBinary(WrittenSchema, { ...written, result: { case: 'changed', value } })
       })

@@ -70,13 +70,12 @@ export class Publisher {
     request: ClusterRequest,
     options: PublishOptions,
   ): Promise<Ended & { readonly result: unknown }> {
-    using deadline = this.deadline(options.signal)
-    const ended = await this.send(await this.prepare(request, options), deadline.signal)
+    const ended = await this.send(await this.prepare(request, options), options.signal)
     if ('error' in ended) throw ended.error
     return ended
   }
 
-  /** Encodes a request and gives it a number, which identifies it forever. */
+  /** Encodes a request and gives it a number. All attempts of it send the same. */
   async prepare(request: ClusterRequest, options: PublishOptions): Promise<BatchToAppend> {
     const { collection, partition, signal } = options
     const changes = changesOf(request)
@@ -88,17 +87,17 @@ export class Publisher {
   }
 
   /**
-   * Appends what `prepare` returned; resolves when this node has applied it.
+   * Appends what `prepare` returned, here or on another node; resolves when this node has applied it.
    *
-   * @param deadline see `deadline`: it ends what is left of the attempts when it is disposed
    * @throws DatabaseError `not_ready` when it is not known whether it was stored
    */
-  async send(batch: BatchToAppend, deadline: AbortSignal): Promise<Ended> {
-    using _ = this.#hold(batch.payload.length)
+  async send(batch: BatchToAppend, signal: AbortSignal | undefined): Promise<Ended> {
+    using _ = this.hold(batch.payload.length)
     using waiting = this.#options.outcomes.expect(batch)
     const started = performance.now()
+    using deadline = this.#deadline(signal)
     // Its record can be read and applied before the log's own answer arrives.
-    const ended = await Promise.race([waiting.ended, this.#appended(batch, waiting.ended, deadline)])
+    const ended = await Promise.race([waiting.ended, this.#appended(batch, waiting.ended, deadline.signal)])
     this.#options.onAcknowledge?.((performance.now() - started) / 1000)
     return ended
   }
@@ -108,7 +107,7 @@ export class Publisher {
    *
    * @throws DatabaseError `overloaded` when there are too many
    */
-  #hold(bytes: number): Disposable {
+  hold(bytes: number): Disposable {
     const { bytesMax } = this.#options
     if (this.#bytes > 0 && this.#bytes + bytes > bytesMax) {
       throw new DatabaseError(
@@ -132,7 +131,7 @@ export class Publisher {
   async barrier(): Promise<number> {
     const { origin, nowUs } = this.#options
     const payload = encodeRequest({ request: { kind: 'barrier' }, timeUs: nowUs() })
-    using deadline = this.deadline(undefined)
+    using deadline = this.#deadline(undefined)
     const batch = { collection: '', partition: undefined, payload, origin, request: this.#nextNumber() }
     return await this.#append(batch, deadline.signal)
   }
@@ -172,7 +171,7 @@ export class Publisher {
    * Makes a signal that aborts after the time limit, with this publisher, or with the caller, with the error for the
    * caller. It also aborts when disposed, so that nothing is left behind.
    */
-  deadline(caller: AbortSignal | undefined): Disposable & { readonly signal: AbortSignal } {
+  #deadline(caller: AbortSignal | undefined): Disposable & { readonly signal: AbortSignal } {
     const controller = new AbortController()
     const end = (): void =>
       controller.abort(caller?.aborted ? cancellation(caller) : uncertain('the time is up'))

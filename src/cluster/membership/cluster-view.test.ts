@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DatabaseError } from '../../base/errors.ts'
 import { ClusterView } from './cluster-view.ts'
 import type { Announcement } from './membership.ts'
 import { shareOf, withEntered, withPlaces } from './ownership.ts'
@@ -16,17 +15,13 @@ class Seen {
   readonly view = new ClusterView('a', () => this.nowMs)
 
   /** @param nodes the nodes that the log servers know of; undefined: the servers do not answer */
-  async at(
-    nowMs: number,
-    nodes: readonly string[] | undefined,
-    said: Readonly<Record<string, Partial<Announcement>>> = {},
-  ): Promise<void> {
+  async at(nowMs: number, nodes: readonly string[] | undefined): Promise<void> {
     this.nowMs = nowMs
     await this.view.refresh(log, {
       get: async () => ({ value: toJson(this.topology), revision: 1 }),
       announced: async () => {
         if (nodes === undefined) throw new Error('no log server answers')
-        return new Map(nodes.map((node) => [node, toJson({ ...announcementOf(node), ...said[node] })]))
+        return new Map(nodes.map((node) => [node, toJson(announcementOf(node))]))
       },
     })
   }
@@ -76,15 +71,6 @@ describe('the view of a cluster', () => {
     assert.equal(shareOf(seen.topology.ownership, 'b').wanted, 0)
     await seen.at(37 * minuteMs, ['a', 'c'])
     assert.equal(seen.view.longAway, undefined, 'others are copying already')
-  })
-
-  it('knows which other nodes are full, until they announce that they have room', async () => {
-    const seen = new Seen()
-    const full = { full: { reason: 'disk_full', error: 'the disk is full' } }
-    await seen.at(20_000, ['a', 'b', 'c'], { a: full, b: full })
-    assert.deepEqual([...seen.view.full()], [['b', new DatabaseError('disk_full', 'the disk is full')]])
-    await seen.at(21_000, ['a', 'b', 'c'])
-    assert.equal(seen.view.full().size, 0)
   })
 
   it('stays the same while the log servers do not answer, and while they have lost the announcements', async () => {

@@ -1,7 +1,5 @@
 import type { LogStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../../base/cluster-status.ts'
-import type { DatabaseError } from '../../base/errors.ts'
 import type { CommitLog, LogBounds, SharedDocuments } from '../log/commit-log.ts'
-import { errorOf } from '../requests.ts'
 import type { Announcement } from './membership.ts'
 import { movesOf, shareOf, surplusOf } from './ownership.ts'
 import { ownersIn } from './ring.ts'
@@ -18,7 +16,6 @@ export class ClusterView {
   #announced: ReadonlyMap<string, Announcement> = new Map()
   /** The same, plus nodes whose announcements the log servers may have lost. */
   #known: ReadonlyMap<string, Announcement> = new Map()
-  #full: ReadonlyMap<string, DatabaseError> = new Map()
   /** Since when members were not heard, by name. */
   readonly #missingSince = new Map<string, number>()
   /** Until then, a node without an announcement may just not have announced itself again yet. */
@@ -74,9 +71,6 @@ export class ClusterView {
     return this.#known.get(node)?.answers === true
   }
 
-  /** The other nodes whose disk or memory is full, by name, with the error that says so. */
-  readonly full = (): ReadonlyMap<string, DatabaseError> => this.#full
-
   /** Takes a newer topology that this node has read or changed itself. */
   noteTopology(topology: Topology): void {
     if (topology.generation > this.#topology.generation) this.#topology = topology
@@ -103,9 +97,6 @@ export class ClusterView {
     }
     this.#heardMs = nowMs
     this.#announced = said
-    this.#full = new Map(
-      [...said].flatMap(([name, { full }]) => (full && name !== this.#self ? [[name, errorOf(full)]] : [])),
-    )
     for (const name of Object.keys(this.#topology.members)) {
       if (said.has(name) || nowMs < this.#unsureUntilMs) this.#missingSince.delete(name)
       else if (!this.#missingSince.has(name)) this.#missingSince.set(name, nowMs)

@@ -16,8 +16,6 @@ export interface Announcement extends Omit<Member, 'state'> {
   readonly serves: boolean
   /** Whether other nodes can ask it; also while it is drained, and while the log is lost. */
   readonly answers: boolean
-  /** Why its disk or memory takes no further changes. */
-  readonly full?: { readonly reason: string; readonly error: string }
   /** The generation of the topology that it acts on. */
   readonly generation: number
   /** The node that it is receiving partitions from. */

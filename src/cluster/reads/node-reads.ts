@@ -25,6 +25,8 @@ export interface ReadingNode {
   admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
   /** Resolves when the node has applied everything that any node had applied before the call. */
   latest(signal: AbortSignal | undefined): Promise<unknown>
+  /** Lets a copy of another node's data replace those of this node, if an error says that files are damaged. */
+  noteDamage(error: unknown): void
   /** The collections on this node. */
   readonly set: CollectionSet
 }
@@ -100,7 +102,10 @@ export class NodeReads implements Reads {
     call: ReadCall,
   ): Promise<ReadAnswers[Kind]> {
     if (this.#collection.isDueSoon) await this.#node.tick()
-    const answer = await (this as Reads)[kind](query, call)
+    const answer = await (this as Reads)[kind](query, call).catch((error: unknown) => {
+      this.#node.noteDamage(error)
+      throw error
+    })
     // A partition can have been dropped while the answer was made.
     this.#checkHeld()
     return answer

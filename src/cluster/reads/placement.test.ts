@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../../test/support/random.ts'
-import { DatabaseError } from '../../base/errors.ts'
 import { PartitionSet, partitionCount } from '../../base/partitions.ts'
 import { ownersIn, ringOf } from '../membership/ring.ts'
 import { type Owners, Placement } from './placement.ts'
@@ -72,26 +71,6 @@ describe('a cover', () => {
       () => placement.cover(PartitionSet.of([7])).parts.map(({ node }) => node)[0]!,
     )
     for (const owner of owners[7]!) assert.equal(asked.filter((node) => node === owner).length, 6)
-  })
-})
-
-describe('owners whose disk or memory is full', () => {
-  it('get no further writes when all live owners of a partition are full', () => {
-    const owners = Array.from({ length: partitionCount }, (_, at) => (at === 7 ? ['b', 'c'] : ['c', 'd']))
-    const error = new DatabaseError('disk_full', 'the disk is full')
-    const [full, dead] = [new Map<string, DatabaseError>(), new Set<string>()]
-    const held = (): PartitionSet => new PartitionSet()
-    const isLive = (node: string): boolean => !dead.has(node)
-    const placement = new Placement({ self: 'a', owners: () => owners, held, isLive, full: () => full })
-    full.set('b', error)
-    placement.checkRoom(all)
-    full.set('c', error)
-    assert.throws(() => placement.checkRoom(PartitionSet.of([7, 8])), error)
-    placement.checkRoom(PartitionSet.of([8]))
-    dead.add('d')
-    assert.throws(() => placement.checkRoom(PartitionSet.of([8])), error)
-    full.delete('c')
-    placement.checkRoom(all)
   })
 })
 

@@ -26,8 +26,6 @@ export interface PlacementOptions {
   readonly held: () => PartitionSet
   /** Whether another node can be asked now. */
   readonly isLive: (node: string) => boolean
-  /** Other nodes whose disk or memory is full, by name, with the error that says so. */
-  readonly full?: (() => ReadonlyMap<string, DatabaseError>) | undefined
 }
 
 /** Where the points are, for reads: at the owners in the topology, and at this node. */
@@ -73,20 +71,6 @@ export class Placement {
     const { self } = this.#options
     const there = this.#now.owners[partition]!.filter((node) => this.#isLive(node))
     return there.toSorted((one, other) => Number(other === self) - Number(one === self))
-  }
-
-  /**
-   * Checks that nodes can store a write: the log would accept it, but nobody could say when it is applied.
-   *
-   * @throws the error of the first live owner of a partition when all of them are full
-   */
-  checkRoom(partitions: PartitionSet): void {
-    const full = this.#options.full?.()
-    if (full === undefined || full.size === 0) return
-    for (const partition of partitions) {
-      const owners = this.owners(partition)
-      if (owners.length > 0 && owners.every((node) => full.has(node))) throw full.get(owners[0]!)!
-    }
   }
 
   #isLive(node: string): boolean {

@@ -201,7 +201,7 @@ export async function foundParts(
 /** Reasons for a failure of one node that may not apply to another. */
 const retryableReasons: ReadonlySet<Reason> = new Set([
   ...(['not_ready', 'shutting_down', 'overloaded', 'deadline_exceeded'] as const),
-  ...(['disk_full', 'memory_full', 'files_exhausted', 'internal'] as const),
+  ...(['memory_full', 'files_exhausted', 'internal'] as const),
 ])
 
 /** Made once: a new error, with its stack, costs as much as the rest of a question. */

@@ -78,7 +78,6 @@ export class PartitionMover {
     return {
       owners: () => view.topology.ownership.owners,
       isLive: (node) => view.canBeAsked(node),
-      full: view.full,
       held: this.#heldAtFirst(main),
       peers,
     }
