@@ -45,7 +45,7 @@ const budgets: Readonly<Record<string, number>> = {
   'test/life-cycle.test.ts': 12,
   'test/repair.test.ts': 12,
   // A third of its starts keep vectors in memory, the others on disk.
-  'test/crash/crash.test.ts': 30,
+  'test/crash/crash.test.ts': 24,
   // Starts with each kind of damage, and recall measured for each.
   'test/slots-on-disk.test.ts': 16,
   'test/crash/io-faults.test.ts': 18,
