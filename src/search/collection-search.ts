@@ -53,7 +53,7 @@ export class CollectionSearch {
       ...options,
       pages: options.pages ?? new PinnedPages(),
       planner: this.#planner,
-      find: async (run, signal) => (isSearched(run) ? await this.#find([run], signal) : noHits),
+      find: async (run, signal) => (isSearched(run) ? await this.#find([run], signal, true) : noHits),
       findNow: (run) => this.#findNow(run),
     })
   }
@@ -142,12 +142,12 @@ export class CollectionSearch {
   }
 
   /** Returns a list of hits for each run that can find anything; empty ones before the first point is stored. */
-  async #find(runs: readonly Run[], signal: AbortSignal | undefined): Promise<Hits> {
+  async #find(runs: readonly Run[], signal: AbortSignal | undefined, isBeside?: boolean): Promise<Hits> {
     const { searches } = this.#points
     const queries = runs.filter(isSearched).map(({ planned }) => planned)
     if (searches === undefined || queries.length === 0) return new Hits(queries.map(() => 0))
     checkDimension(queries, searches.index.dimension)
-    return searches.search(queries, signal)
+    return searches.search(queries, signal, isBeside)
   }
 
   /**

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks'
 import type { BudgetSetup, SharedBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
 import { dimensionMax } from '../base/point.ts'
@@ -48,6 +49,8 @@ export class SearchExecutor implements AsyncDisposable {
   readonly #used = new Set<number>()
   /** How many threads should have started. */
   #wanted = 0
+  /** How long the event loop had waited when a search last began. */
+  #idleMs = 0
 
   constructor(options: ExecutorOptions) {
     const { kernels, threads, readingThreads = 0, maxQueuedQueries: max, maxLimit, logger } = options
@@ -101,6 +104,7 @@ export class SearchExecutor implements AsyncDisposable {
       isShort: (queries, pieces) =>
         this.#options.threads === 0 ||
         pieces.bytesOf(queries) <= (this.#options.inlineBytesMax ?? inlineBytesMax),
+      isAlone: () => this.#isAlone(),
       queries: this.#queries.share(),
       submitter: this.#submitter,
       detach: () => this.#detach(searches),
@@ -154,6 +158,19 @@ export class SearchExecutor implements AsyncDisposable {
     await this.#group.detach(id)
   }
 
+  /**
+   * Whether no thread searches, and this one has waited for requests since it last was asked: there seems to be one
+   * caller, whose walk takes less time here than it takes to wake another thread. With several callers, the second
+   * finds that this thread has not waited.
+   */
+  #isAlone(): boolean {
+    if (this.#options.inlineBytesMax !== undefined) return false
+    const { idleTime } = performance.nodeTiming
+    const waitedMs = idleTime - this.#idleMs
+    this.#idleMs = idleTime
+    return waitedMs >= waitedMsMin && this.#queries.used === 0
+  }
+
   /** Lets the threads know what a piece needs, and starts one more if all have work. */
   #beforeWork({ index, queries }: Piece, count: number): void {
     this.#use(index)
@@ -202,6 +219,9 @@ function recordBytesMax(maxLimit: number): number {
 
 /** About 100 microseconds of scanning. For less, a second thread saves less than the transport's own work costs. */
 const inlineBytesMax = 1024 * 1024
+
+/** A loop that finds something to do at once waits for some microseconds. */
+const waitedMsMin = 0.02
 
 /** 16 TiB of segments; a record has room for that many ranges of a scan. */
 const segmentsMax = 4096

@@ -24,6 +24,8 @@ interface IndexSearchesOptions {
   readonly threads: number
   /** Whether a request is so short that it runs on the calling thread immediately. */
   readonly isShort: (queries: readonly PlannedQuery[], pieces: SearchPieces) => boolean
+  /** Whether the calling thread has nothing else to do; absent where it never matters. */
+  readonly isAlone?: () => boolean
   /** Called before queries are submitted. */
   readonly prepare?: (queries: readonly PlannedQuery[]) => Promise<void> | undefined
   /** The queries that wait or run, of this index on all threads. */
@@ -62,16 +64,21 @@ export class IndexSearches implements WaitingSearches {
   /**
    * Returns the `limit` nearest live slots of each query, ascending by (distance, sequence).
    *
+   * @param isBeside whether the caller works on something else meanwhile
    * @throws DatabaseError `overloaded` when too many queries wait (a batch larger than the whole limit is accepted if
    *   no query to its index waits); `cancelled` when `signal` aborts; `shutting_down` after `close`; the error of
    *   `discard` after that
    */
-  async search(queries: readonly PlannedQuery[], signal?: AbortSignal): Promise<Hits> {
+  async search(
+    queries: readonly PlannedQuery[],
+    signal?: AbortSignal,
+    isBeside: boolean = false,
+  ): Promise<Hits> {
     if (this.#refusal !== undefined) throw this.#refusal
     if (signal?.aborted) throw cancellation(signal)
-    const { queries: share, isShort, prepare } = this.#options
+    const { queries: share, isShort, isAlone, prepare } = this.#options
     const pieces = this.#pieces
-    if (isShort(queries, pieces)) {
+    if (isShort(queries, pieces) || (!isBeside && isAlone?.() && pieces.areShortWalk(queries))) {
       const hits = this.searchNow(queries)
       pieces.learn(queries)
       return hits

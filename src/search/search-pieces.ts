@@ -167,6 +167,14 @@ export class SearchPieces {
     return count
   }
 
+  /** Whether the searches are one walk of the usual breadth. */
+  areShortWalk(queries: readonly PlannedQuery[]): boolean {
+    const [first] = queries
+    if (first === undefined || queries.length > 1 || first.matching !== undefined) return false
+    const query = this.indexQuery(first)
+    return query.route !== undefined && this.#walk([{ at: 0, query }]).cost <= shortMicroseconds
+  }
+
   /** Returns all slots, by segment. */
   ranges(): SlotRange[] {
     return rangesOf(this.#index.segments, this.#index.slotCount)
@@ -242,6 +250,9 @@ export const walksPerPiece = 4
 
 /** For each entry of the beam, with 512 dimensions. */
 const walkMicroseconds = 0.8
+
+/** A walk of the usual breadth takes less. */
+export const shortMicroseconds = 150
 
 /** Reading the rows that a walk has found, if they are on disk and not in the system's cache. */
 const readMicroseconds = 500

@@ -2,7 +2,7 @@ import { Turn } from '../base/turns.ts'
 import type { Hits } from '../index/hits.ts'
 import { type Board, type Outcome, placesMax, RecordSpace, recordBytes, sizeOf } from './board.ts'
 import type { PoolState } from './messages.ts'
-import type { Piece, SearchRequest } from './search-pieces.ts'
+import { type Piece, type SearchRequest, shortMicroseconds } from './search-pieces.ts'
 
 interface SubmitterOptions {
   readonly board: Board
@@ -212,9 +212,6 @@ export class Submitter {
 
 /** Enough for the time that the event loop is busy. */
 const aheadMicroseconds = 1000
-
-/** A walk of the usual breadth takes less. */
-const shortMicroseconds = 150
 
 /** Longer pieces are left to search threads. */
 const turnMicroseconds = 1000
