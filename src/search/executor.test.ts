@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
+import { clusteredVectors } from '../../test/support/clusters.ts'
+import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from '../../test/support/random.ts'
 import { rowLayout } from '../../test/support/row-files.ts'
+import { until } from '../../test/support/until.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
 import { distanceMetrics, type VectorQuery } from '../base/point.ts'
+import type { Hit } from '../index/hits.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
@@ -477,6 +481,36 @@ describe('another thread with searches of its own', () => {
     const gone = searchesOf(executor, index).search(queriesOf(3000, 24, 'continuous', 5))
     assert.deepEqual(await slotsOf(searchesOf(executor, index), queries), wanted)
     assert.equal((await gone).length, 3000)
+  })
+})
+
+describe('walks of a caller that is alone', () => {
+  it('run on the calling thread, and others on search threads', async () => {
+    const vectors = clusteredVectors(seededRandom(seed), 1500, 256)
+    await using fixture = new IndexFixture(256)
+    for (const vector of vectors) fixture.insert(vector)
+    await until(() => fixture.indexer.route('Euclidean') !== undefined)
+    await using executor = startThreads({ threads: 1, inlineBytesMax: undefined })
+    const searches = executor.attach(fixture.index, (metric, ask) => fixture.indexer.route(metric, ask))
+    const search = async (at: number): Promise<void> => {
+      const query = { vector: vectors[at]!, metric: 'Euclidean', limit: 1, ef: 8 } as const
+      const [[hit]] = (await searches.search([query])).lists() as [[Hit]]
+      assert.deepEqual([...fixture.index.read(hit.slot)], [...vectors[at]!])
+    }
+    const searchAlone = async (count: number): Promise<void> => {
+      for (let at = 0; at < count; at += 1) {
+        await sleep(5)
+        await search(at)
+      }
+    }
+    const pieces = (): number => executor.completedPieces[0]!
+    await searchAlone(50)
+    const before = pieces()
+    assert.ok(before > 0, 'at first, it is not known that nobody else searches')
+    await searchAlone(20)
+    assert.ok(pieces() - before <= 5)
+    await Promise.all(Array.from({ length: 20 }, (_, at) => search(at)))
+    await until(() => pieces() >= before + 19)
   })
 })
 

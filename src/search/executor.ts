@@ -51,6 +51,8 @@ export class SearchExecutor implements AsyncDisposable {
   #wanted = 0
   /** How long the event loop had waited when a search last began. */
   #idleMs = 0
+  /** How sure it is that there is one caller: grows with each search that was alone, and falls with others. */
+  #alone = 0
 
   constructor(options: ExecutorOptions) {
     const { kernels, threads, readingThreads = 0, maxQueuedQueries: max, maxLimit, logger } = options
@@ -159,16 +161,16 @@ export class SearchExecutor implements AsyncDisposable {
   }
 
   /**
-   * Whether no thread searches, and this one has waited for requests since it last was asked: there seems to be one
-   * caller, whose walk takes less time here than it takes to wake another thread. With several callers, the second
-   * finds that this thread has not waited.
+   * Whether there seems to be one caller, whose walk takes less time here than it takes to wake another thread: most
+   * searches of late found no other under way, and this thread had waited for them.
    */
   #isAlone(): boolean {
     if (this.#options.inlineBytesMax !== undefined) return false
     const { idleTime } = performance.nodeTiming
-    const waitedMs = idleTime - this.#idleMs
+    const isAlone = idleTime - this.#idleMs >= waitedMsMin && this.#queries.used === 0
     this.#idleMs = idleTime
-    return waitedMs >= waitedMsMin && this.#queries.used === 0
+    this.#alone = isAlone ? Math.min(this.#alone + 1, aloneMax) : Math.max(0, this.#alone - aloneLoss)
+    return isAlone && this.#alone > aloneMin
   }
 
   /** Lets the threads know what a piece needs, and starts one more if all have work. */
@@ -222,6 +224,11 @@ const inlineBytesMax = 1024 * 1024
 
 /** A loop that finds something to do at once waits for some microseconds. */
 const waitedMsMin = 0.02
+
+/** Two callers often meet within so many searches; one may meet other work of this thread. */
+const aloneMin = 16
+const aloneMax = 32
+const aloneLoss = 8
 
 /** 16 TiB of segments; a record has room for that many ranges of a scan. */
 const segmentsMax = 4096
