@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { defaultCollection } from '../base/collection.ts'
-import { damageIn } from '../base/damage.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, damageIn } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
@@ -269,6 +268,7 @@ export class ClusterNode {
     return this.#unusable.promise
   }
 
+  /** See `ReadingNode`. */
   noteDamage(error: unknown): void {
     const reason = damageIn(error)?.message
     if (reason === undefined) return

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { ClusterStatus, NodeState } from '../base/cluster-status.ts'
-import { damageIn } from '../base/damage.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, damageIn } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServedData } from '../collections/served-data.ts'
 import { mainNumber } from '../storage/catalog.ts'

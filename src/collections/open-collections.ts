@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import { type CollectionInfo, type CollectionSettings, defaultCollection } from '../base/collection.ts'
-import { damageIn, unusableIn } from '../base/damage.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, damageIn, unusableIn } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { MemoryUser } from '../index/vector-index.ts'
 import type { Lease } from '../points/database.ts'

@@ -1,4 +1,4 @@
-import { damageIn } from '../base/damage.ts'
+import { damageIn } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'

@@ -1,6 +1,5 @@
 import type { Transaction } from 'lmdb'
-import { damaged } from '../base/damage.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, damaged } from '../base/errors.ts'
 import { idBytes } from '../base/ids.ts'
 import { contentTypes } from '../base/point.ts'
 import { damagedType, payloadOf, type RecordParts, scanRecord, splitRecord } from './payload-record.ts'

@@ -1,7 +1,7 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
 import type { RootDatabase } from 'lmdb'
 import { defaultCollection } from '../base/collection.ts'
-import { beyondRepair, damaged } from '../base/damage.ts'
+import { beyondRepair, damaged } from '../base/errors.ts'
 import { newId } from '../base/partitions.ts'
 import { firstCatalog, mainNumber, numbersOnDisk } from './catalog.ts'
 import { journalNumber } from './changes/change-journal.ts'

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { damageIn } from '../../base/damage.ts'
-import { DatabaseError, lacksRoom } from '../../base/errors.ts'
+import { DatabaseError, damageIn, lacksRoom } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import type { Collection } from '../../collections/collection.ts'

@@ -1,5 +1,5 @@
-import { FirstItems } from '../../attributes/first-items.ts'
 import { DateTime, GeoPoint, type Scalar } from '../../base/attributes.ts'
+import { FirstItems } from '../../base/first-items.ts'
 import { IdLists, type SearchResults } from '../../base/id-lists.ts'
 import { idBytes, idToBytes } from '../../base/ids.ts'
 import type { HitDetails, Profile } from '../../base/point.ts'

@@ -11,8 +11,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { open as openLmdb, type RootDatabase, type Transaction } from 'lmdb'
-import { beyondRepair } from '../../base/damage.ts'
-import { DatabaseError, isOpenFailure } from '../../base/errors.ts'
+import { beyondRepair, DatabaseError, isOpenFailure } from '../../base/errors.ts'
 import { syncDirectory } from '../../base/files.ts'
 
 /** Whether an environment is opened for writing, or only for reading, which a read-only file system allows. */

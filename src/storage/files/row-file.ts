@@ -1,6 +1,6 @@
 import { closeSync, fdatasyncSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { beyondRepair, damaged, damagedRow, unopenable } from '../../base/damage.ts'
+import { beyondRepair, damaged, damagedRow, unopenable } from '../../base/errors.ts'
 import { syncDirectory } from '../../base/files.ts'
 import {
   faultOfRowsHeader,
