@@ -195,7 +195,10 @@ export function beyondRepair(path: string, fault: string): DatabaseError {
 }
 
 /** The error for a file that the system refuses to open, as it is a directory or belongs to another user. */
-export function unopenable(path: string, cause: Error & { readonly code?: string }): DatabaseError {
+export function unopenable(
+  path: string,
+  cause: Error & { readonly code?: string | undefined },
+): DatabaseError {
   const fault = `the system does not open it (${cause.code})`
   return new DatabaseError('internal', `${path} cannot be used: ${fault}. ${unopenableAdvice}`, { cause })
 }
