@@ -277,7 +277,8 @@ function report(results: readonly FileResult[]): boolean {
     console.log(`${file} took ${processor.toFixed(1)} s of processor time; its budget is ${budgetOf(file)} s`)
   }
   const factor = busyFactor * slownessOf(results)
-  // Budgets are of services without serving threads, over both transports. A few files do not tell how slow the machine is.
+  // Budgets are of services without serving threads, over both transports. A few files do not tell how slow the machine
+  // is.
   const { VICINAL_TEST_SERVING_THREADS: threads, VICINAL_TEST_HTTP2: http2 } = process.env
   const isUsual = named.length === 0 && threads === undefined && http2 === undefined
   const expensive = results.filter(({ file, processor }) => isUsual && processor > factor * budgetOf(file))

@@ -8,7 +8,6 @@ import type { Metric, Payload, Point, SearchQuery } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
 import { IndexView } from '../index/index-view.ts'
-import { isCheaperThanScan } from '../index/routes.ts'
 import { type FilteredPlanCounts, filteredPlanNames, type ReadCall } from '../points/database.ts'
 import { IdTableView } from '../points/id-table.ts'
 import { ReadState } from '../points/read-state.ts'
@@ -17,6 +16,7 @@ import { noPlanCounts, type PlannedQuery } from '../search/filter-planner.ts'
 import { IndexSearches } from '../search/index-searches.ts'
 import { TouchedSlots } from '../search/one-moment.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
+import type { SearchPieces } from '../search/search-pieces.ts'
 import type { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
 import type { PointRecord, StoredPlace } from '../storage/store.ts'
@@ -76,7 +76,9 @@ export class CollectionView implements SearchedPoints {
       lane,
       threads,
       isShort: (asked, pieces) =>
-        inlineBytesMax === undefined ? this.#areShort(asked) : pieces.bytesOf(asked) <= inlineBytesMax,
+        inlineBytesMax === undefined
+          ? this.#areShort(asked, pieces)
+          : pieces.bytesOf(asked) <= inlineBytesMax,
       queries,
       submitter,
       prepare,
@@ -152,18 +154,17 @@ export class CollectionView implements SearchedPoints {
   }
 
   /** Whether searches take no longer than a turn of the event loop should. */
-  #areShort(queries: readonly PlannedQuery[]): boolean {
-    return queries.length <= queriesMax && queries.every((query) => this.#isShort(query))
+  #areShort(queries: readonly PlannedQuery[], pieces: SearchPieces): boolean {
+    return queries.length <= queriesMax && queries.every((query) => this.#isShort(query, pieces))
   }
 
-  #isShort({ metric, matching, ef, exact }: PlannedQuery): boolean {
-    const { layout, slotCount, liveCount } = this.index
-    const route = matching === undefined ? this.#state.routeOf(metric) : this.#filteredRoute(matching, metric)
-    const isWalk =
-      exact !== true &&
-      route !== undefined &&
-      (matching !== undefined || isCheaperThanScan(ef * route.efMultiplier, liveCount))
-    return isWalk || (matching?.count ?? slotCount) * layout.rowBytes <= scanBytesMax
+  #isShort(query: PlannedQuery, pieces: SearchPieces): boolean {
+    const { metric, matching, exact } = query
+    const { layout, slotCount } = this.index
+    if (matching === undefined)
+      return pieces.plainRoute(query) !== undefined || slotCount * layout.rowBytes <= scanBytesMax
+    const isWalk = exact !== true && this.#filteredRoute(matching, metric) !== undefined
+    return isWalk || matching.count * layout.rowBytes <= scanBytesMax
   }
 
   #filteredRoute({ words }: Pick<MatchingSlots, 'words'>, metric: Metric): RouteInForce | undefined {

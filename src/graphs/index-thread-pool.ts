@@ -243,10 +243,10 @@ export interface TaskResults {
     }
     result: undefined
   }
-  /** Reads the slots of a segment back; returns undefined when there is no usable file. */
+  /** Reads the slots of a segment back: see `loadSlots`. */
   loadSlots: {
     task: TaskResults['saveSlots']['task'] & { readonly rows: StoredRows }
-    result: { readonly points?: number | undefined; readonly fault?: string }
+    result: number | undefined
   }
   /** Searches the slots below `slotCount`; returns the hits found so far once `stop` is 1. */
   search: {

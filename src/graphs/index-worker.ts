@@ -89,7 +89,7 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
   }
   const segment = segments[task.ordinal]!
   if (task.kind === 'fill') return fill(index, segment, task)
-  if (task.kind === 'loadSlots') return loadSlotsOf(segment, task)
+  if (task.kind === 'loadSlots') return loadSlots(segment, task.rows, task.ids, task.path, task.moment)
   if (task.kind === 'saveSlots') {
     const { slotCount } = new GraphState(segment, 0)
     saveSlots({ segment, slotCount, ids: task.ids }, task.path, task.moment)
@@ -154,17 +154,6 @@ function fill(index: AttachedIndex, segment: SegmentHandle, task: Task<'fill'>):
   } catch (error) {
     stopRanges(ranges)
     return { points, isDone: true, fault: messageOf(error) }
-  }
-}
-
-function loadSlotsOf(
-  segment: SegmentHandle,
-  { rows, ids, path, moment }: Task<'loadSlots'>,
-): TaskResults['loadSlots']['result'] {
-  try {
-    return { points: loadSlots(segment, rows, ids, path, moment) }
-  } catch (error) {
-    return { fault: messageOf(error) }
   }
 }
 

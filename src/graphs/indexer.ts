@@ -150,8 +150,8 @@ export class Indexer {
   }
 
   /**
-   * Fills the index with the store's points, from saved slots or on all threads, unless there are few points. Call it before `load` and
-   * before anything is inserted.
+   * Fills the index with the store's points, from saved slots or on all threads, unless there are few points. Call it
+   * before `load` and before anything is inserted.
    *
    * @param ids where the threads write the ids of live slots
    * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when it aborts

@@ -50,13 +50,19 @@ export class SlotFiles {
     const { graphs, scheduler, moment, logger } = this.#options
     const now = moment()
     if (!this.#isUsed || now === undefined) return false
-    const loaded = await Promise.all(
+    // All have ended before the rows are read in their place.
+    const loaded = await Promise.allSettled(
       this.#places.map((place) => scheduler.submit({ kind: 'loadSlots', ...place, rows, ids, moment: now })),
     )
-    const faults = loaded.flatMap(({ fault }) => fault ?? [])
-    if (faults.length > 0) logger.info({ faults }, 'the slots on disk are unusable: reading all vectors')
-    if (loaded.some(({ points }) => points === undefined)) return false
-    for (const { points } of loaded) graphs.index.filled(points!)
+    const failed = loaded.find((each) => each.status === 'rejected')
+    if (failed !== undefined)
+      logger.info(
+        { reason: (failed.reason as Error).message },
+        'the slots on disk are unusable: reading all vectors',
+      )
+    const points = loaded.map((each) => (each.status === 'fulfilled' ? each.value : undefined))
+    if (points.includes(undefined)) return false
+    for (const each of points) graphs.index.filled(each!)
     this.#keptAt = this.#changes
     this.#moment = now
     return true

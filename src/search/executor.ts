@@ -103,10 +103,10 @@ export class SearchExecutor implements AsyncDisposable {
       routeOf,
       threads,
       lane: 0,
-      isShort: (queries, pieces) =>
+      isShort: (queries, pieces, isBeside) =>
         this.#options.threads === 0 ||
-        pieces.bytesOf(queries) <= (this.#options.inlineBytesMax ?? inlineBytesMax),
-      isAlone: () => this.#isAlone(),
+        pieces.bytesOf(queries) <= (this.#options.inlineBytesMax ?? inlineBytesMax) ||
+        (!isBeside && this.#isAlone() && pieces.areShortWalk(queries)),
       queries: this.#queries.share(),
       submitter: this.#submitter,
       detach: () => this.#detach(searches),

@@ -22,10 +22,12 @@ interface IndexSearchesOptions {
   readonly routeOf: RouteOf
   /** The number of threads among which a single scan would be divided. */
   readonly threads: number
-  /** Whether a request is so short that it runs on the calling thread immediately. */
-  readonly isShort: (queries: readonly PlannedQuery[], pieces: SearchPieces) => boolean
-  /** Whether the calling thread has nothing else to do; absent where it never matters. */
-  readonly isAlone?: () => boolean
+  /**
+   * Whether a request is so short that it runs on the calling thread immediately.
+   *
+   * @param isBeside whether the caller works on something else meanwhile
+   */
+  readonly isShort: (queries: readonly PlannedQuery[], pieces: SearchPieces, isBeside: boolean) => boolean
   /** Called before queries are submitted. */
   readonly prepare?: (queries: readonly PlannedQuery[]) => Promise<void> | undefined
   /** The queries that wait or run, of this index on all threads. */
@@ -76,9 +78,9 @@ export class IndexSearches implements WaitingSearches {
   ): Promise<Hits> {
     if (this.#refusal !== undefined) throw this.#refusal
     if (signal?.aborted) throw cancellation(signal)
-    const { queries: share, isShort, isAlone, prepare } = this.#options
+    const { queries: share, isShort, prepare } = this.#options
     const pieces = this.#pieces
-    if (isShort(queries, pieces) || (!isBeside && isAlone?.() && pieces.areShortWalk(queries))) {
+    if (isShort(queries, pieces, isBeside)) {
       const hits = this.searchNow(queries)
       pieces.learn(queries)
       return hits

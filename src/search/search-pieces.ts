@@ -37,9 +37,9 @@ export class SearchPieces {
 
   /** Returns a query for the index, with its route. */
   indexQuery(query: PlannedQuery): IndexQuery {
-    const { vector, metric, limit, ef, exact, matching, report } = query
+    const { vector, metric, ef, exact, matching, report } = query
     if (matching !== undefined) return this.#filteredQuery(query, matching)
-    const route = exact === true ? undefined : this.#routeOf(metric, Math.max(ef, limit))
+    const route = this.plainRoute(query)
     if (report !== undefined) report.plan = plainPlan(this.#index, exact === true, route)
     return { vector, metric, ef, route, k: this.#roomOf(query), work: report?.work }
   }
@@ -79,10 +79,12 @@ export class SearchPieces {
   }
 
   /**
-   * Returns the route of a query; undefined without a usable graph, or if the query is so wide that a scan costs less.
+   * Returns the route of a query without a filter; undefined if it asks for a scan, without a usable graph, or if it is
+   * so wide that a scan costs less.
    */
-  #routeOf(metric: Metric, ef: number): RouteInForce | undefined {
-    const route = this.#options.routeOf(metric)
+  plainRoute({ metric, limit, ef: asked, exact }: PlannedQuery): RouteInForce | undefined {
+    const route = exact === true ? undefined : this.#options.routeOf(metric)
+    const ef = Math.max(asked, limit)
     if (route === undefined || ef > efMax) return undefined
     return isCheaperThanScan(ef * route.efMultiplier, this.#index.liveCount) ? route : undefined
   }
@@ -132,9 +134,12 @@ export class SearchPieces {
   }
 
   #walk(placed: readonly Placed[]): Piece {
-    let cost = this.#index.layout.rows === 0 ? readMicroseconds * placed.length : 0
-    for (const { query } of placed) cost += walkMicroseconds * query.ef * query.route!.efMultiplier
+    const cost = placed.reduce((sum, { query }) => sum + this.#costOfWalk(query.ef, query.route!), 0)
     return { ...this.#partsOf(placed), ranges: [], cost }
+  }
+
+  #costOfWalk(ef: number, { efMultiplier }: RouteInForce): number {
+    return walkMicroseconds * ef * efMultiplier + (this.#index.layout.rows === 0 ? readMicroseconds : 0)
   }
 
   #codeScan(placed: Placed, count: number): Piece {
@@ -169,10 +174,10 @@ export class SearchPieces {
 
   /** Whether the searches are one walk of the usual breadth. */
   areShortWalk(queries: readonly PlannedQuery[]): boolean {
-    const [first] = queries
-    if (first === undefined || queries.length > 1 || first.matching !== undefined) return false
-    const query = this.indexQuery(first)
-    return query.route !== undefined && this.#walk([{ at: 0, query }]).cost <= shortMicroseconds
+    const [query] = queries
+    if (query === undefined || queries.length > 1 || query.matching !== undefined) return false
+    const route = this.plainRoute(query)
+    return route !== undefined && this.#costOfWalk(query.ef, route) <= shortMicroseconds
   }
 
   /** Returns all slots, by segment. */

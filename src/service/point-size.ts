@@ -16,7 +16,7 @@ export interface PointSize {
   /** With `VECTORS_ON_DISK=false`, and with `true`. */
   readonly memory: number
   readonly memoryOfCodes: number
-  /** The same. */
+  /** Likewise. */
   readonly disk: number
   readonly diskWithSlots: number
 }
