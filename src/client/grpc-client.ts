@@ -1,4 +1,4 @@
-import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
+import type { DescMessage, DescMethod, MessageShape } from '@bufbuild/protobuf'
 import {
   type ChannelCredentials,
   Client,
@@ -220,6 +220,8 @@ const rows: { readonly [Name in keyof Operations]: Row<Name> } = {
   RevokeKey: { request: same, read: ignore },
 }
 
+const schemasOf = new Map<string, DescMethod>(VectorDB.methods.map((method) => [method.name, method]))
+
 function same<Input>(input: Input): Input {
   return input
 }
@@ -258,7 +260,7 @@ function sender(
   if (collection !== undefined) common.set('collection', collection)
   return async (name, input, details) => {
     const { request, read, metadata: more, mayBeAbsent }: Row<typeof name> = rows[name]
-    const schemas = VectorDB.methods.find((method) => method.name === name)!
+    const schemas = schemasOf.get(name)!
     const bytes = encoded(schemas.input, request(input))
     const readBytes = (answer: Buffer): Operations[typeof name]['output'] =>
       read(Encoded.of(schemas.output, answer) as never)
