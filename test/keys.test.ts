@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -251,7 +249,7 @@ describe('an invalid key file', () => {
 })
 
 describe('a key that the service has generated', () => {
-  it('is set aside while GRPC_ROOT_PASSWORD sets another, and used again without it', async () => {
+  it('stays in its file while GRPC_ROOT_PASSWORD sets another, and is not valid', async () => {
     await using directory = await temporaryDirectory()
     const path = join(directory.path, 'api-key')
     const stop = async (server: ServerProcess): Promise<string> => {
@@ -264,35 +262,17 @@ describe('a key that the service has generated', () => {
     await using server = await ServerProcess.start(directory.path, { GRPC_ROOT_PASSWORD: apiKey })
     const environment = { DATA_DIR: directory.path }
     const call = ['get', '00000000-0000-4000-8000-000000000000', '--grpc', server.grpcAddress]
-    const without = await run(call, environment)
-    assert.equal(without.code, 2)
-    assert.match(without.stderr, /accepts its GRPC_ROOT_PASSWORD, not the key it had generated/)
+    const stale = await run(call, environment)
+    assert.match(stale.stderr, /invalid API key .*\(the key came from \S+api-key; use --api-key-file /)
     const wrong = await run(call, { ...environment, GRPC_ROOT_PASSWORD: 'another-key' })
     assert.match(
       wrong.stderr,
       /invalid API key .*\(the key came from GRPC_ROOT_PASSWORD; use --api-key-file to name another\)/,
     )
-    const stale = await run([...call, '--api-key-file', `${path}.unused`], environment)
-    assert.match(stale.stderr, /invalid API key .*\(the key came from \S+api-key\.unused; /)
     const right = await run(call, { ...environment, GRPC_ROOT_PASSWORD: apiKey })
     assert.match(right.stderr, /Point not found/)
     const log = await stop(server)
-    assert.match(log, /"level":40,.*api-key\.unused","msg":"GRPC_ROOT_PASSWORD is in force/)
     assert.match(log, /"grpc":\["GRPC_ROOT_PASSWORD"\],"http":"open","msg":"API keys in force"/)
-    assert.ok(!existsSync(path))
-
-    await stop(await ServerProcess.start(directory.path))
     assert.equal(await readFile(path, 'utf8'), made)
-    assert.ok(!existsSync(`${path}.unused`))
-  })
-
-  it('stays in place if GRPC_ROOT_PASSWORD is the same key', async () => {
-    await using directory = await temporaryDirectory()
-    const made = 'a-key-that-was-made-before'
-    await writeFile(join(directory.path, 'api-key'), `${made}\n`, { mode: 0o600 })
-    await using server = await ServerProcess.start(directory.path, { GRPC_ROOT_PASSWORD: made })
-    server.command.kill('SIGTERM')
-    await once(server.command.child, 'exit')
-    assert.equal(await readFile(join(directory.path, 'api-key'), 'utf8'), `${made}\n`)
   })
 })

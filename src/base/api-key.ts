@@ -64,11 +64,6 @@ export function apiKeyPath(dataDir: string): string {
   return join(dataDir, 'api-key')
 }
 
-/** Where the generated key is kept while a setting overrides it, so that nobody mistakes it for the valid one. */
-export function unusedApiKeyPath(dataDir: string): string {
-  return join(dataDir, 'api-key.unused')
-}
-
 /** A new random API key: 256 bits in URL-safe base64. */
 export function newApiKey(): string {
   return randomBytes(32).toString('base64url')

@@ -4,7 +4,7 @@ import { Agent, request } from 'node:https'
 import { Readable } from 'node:stream'
 import { setDefaultCACertificates } from 'node:tls'
 import type { Command } from 'commander'
-import { apiKeyPath, unusedApiKeyPath } from '../base/api-key.ts'
+import { apiKeyPath } from '../base/api-key.ts'
 import { collectionName, collectionNameRule, defaultCollection } from '../base/collection.ts'
 import { tlsFault } from '../client/calls.ts'
 import type { VectorClient } from '../client/client.ts'
@@ -230,11 +230,6 @@ function textIn(option: string, path: string | undefined): string | undefined {
 function generatedKey(dataDir: string): string {
   const path = apiKeyPath(dataDir)
   if (existsSync(path)) return readFileSync(path, 'utf8').trim()
-  if (existsSync(unusedApiKeyPath(dataDir))) {
-    throw new UsageError(
-      `no API key: the service of ${dataDir} accepts its GRPC_ROOT_PASSWORD, not the key it had generated (${unusedApiKeyPath(dataDir)}); set GRPC_ROOT_PASSWORD here too, or give --api-key-file, VICINAL_API_KEY or --api-key`,
-    )
-  }
   throw new UsageError(
     `no API key for gRPC: there is no ${path} of a service on this machine; give --api-key-file, VICINAL_API_KEY or --api-key, or use HTTP (--http http://127.0.0.1:3000), which needs a key only if the service has HTTP_API_KEY`,
   )

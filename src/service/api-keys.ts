@@ -1,12 +1,21 @@
+import { existsSync } from 'node:fs'
+import { chmod, readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
-import { type ApiKey, hashOfKey, type KeyInfo, newApiKey, type ServiceKeys } from '../base/api-key.ts'
+import {
+  type ApiKey,
+  apiKeyPath,
+  hashOfKey,
+  type KeyInfo,
+  newApiKey,
+  type ServiceKeys,
+} from '../base/api-key.ts'
 import { DateTime, formatDateTime, shownText } from '../base/attributes.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
+import { replaceFileAsync } from '../base/files.ts'
 import { filterText } from '../base/filter-text.ts'
 import type { Logger } from '../base/log.ts'
 import type { Meters } from '../base/quotas.ts'
 import { type Config, isHttpOpen } from '../config.ts'
-import { loadOrCreateApiKey, setAsideApiKey } from '../storage/files/api-key-files.ts'
 import {
   addKey,
   type KeysFile,
@@ -179,20 +188,37 @@ async function generatedKey(
   { dataDir, grpcRootPassword }: Config,
   logger: Logger,
 ): Promise<GeneratedKey | undefined> {
-  if (grpcRootPassword !== undefined) {
-    const unused = await setAsideApiKey(dataDir, [grpcRootPassword])
-    if (unused !== undefined) {
-      logger.warn(
-        { path: unused },
-        'GRPC_ROOT_PASSWORD is in force: the generated key is not, and was renamed',
-      )
-    }
-    return undefined
-  }
+  if (grpcRootPassword !== undefined) return undefined
   const { key, path, created } = await loadOrCreateApiKey(dataDir)
   logger.info(
     { path },
     created ? 'made a new gRPC API key: read it from this file' : 'the gRPC API key is in this file',
   )
   return { key, path }
+}
+
+/**
+ * Returns the key that is valid when no setting contains one. Reads it from `dataDir`, or generates it and stores it
+ * there with mode 0600. The file is created atomically.
+ *
+ * @returns also whether this call created the key
+ * @throws Error if the content of the file cannot be a key
+ */
+export async function loadOrCreateApiKey(
+  dataDir: string,
+): Promise<GeneratedKey & { readonly created: boolean }> {
+  const path = apiKeyPath(dataDir)
+  if (!existsSync(path)) {
+    const key = newApiKey()
+    await replaceFileAsync(path, `${key}\n`)
+    return { key, path, created: true }
+  }
+  const key = (await readFile(path, 'utf8')).trim()
+  if (!/^[\x21-\x7e]{16,}$/.test(key)) {
+    throw new Error(
+      `${path} holds no usable key (16 or more visible ASCII characters): delete it to get a new one`,
+    )
+  }
+  await chmod(path, 0o600)
+  return { key, path, created: false }
 }

@@ -3,8 +3,8 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { apiKeyPath } from '../../base/api-key.ts'
-import { loadOrCreateApiKey } from './api-key-files.ts'
+import { apiKeyPath } from '../base/api-key.ts'
+import { loadOrCreateApiKey } from './api-keys.ts'
 
 describe('the API key of a data directory', () => {
   let dataDir: string
