@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { PartitionSet, partitionCount } from '../src/base/partitions.ts'
 import type { Sharding } from '../src/cluster/cluster-node-options.ts'
 import type { CommitLog } from '../src/cluster/log/commit-log.ts'
-import { encodePointsQuestion } from '../src/cluster/transfer/points-stream.ts'
+import { encodeQuestion } from '../src/cluster/questions.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
 import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 import { temporaryDirectory } from './support/process.ts'
@@ -29,8 +29,8 @@ describe('a node that reads the log again, and a collection that has stored more
     const waiting = { connect: () => readAfter(gate.promise, log.connect()) }
     await using node = new SimulatedNode({ ...setup, log: waiting })
     const { node: running } = await node.start()
-    const partitions = PartitionSet.of([7])
-    const question = encodePointsQuestion({ after: 0, partitions, since: new Map(), forNewNode: false })
+    const { bytes } = PartitionSet.of([7])
+    const question = encodeQuestion({ after: 0, partitions: bytes, since: new Map(), forNewNode: false })
     const cut = async (): Promise<void> => {
       const handler = running.peerHandlers.get('pointsHeld')!
       const { signal } = new AbortController()

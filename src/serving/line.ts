@@ -1,9 +1,6 @@
-import type { ReadCall } from '../api/call.ts'
-import { DateTime, GeoPoint } from '../base/attributes.ts'
-import { type ByteBudget, ByteHold } from '../base/budgets.ts'
-import { cancellation, DatabaseError, type Reason, toDatabaseError } from '../base/errors.ts'
-import { IdLists } from '../base/id-lists.ts'
-import { idBytes } from '../base/ids.ts'
+import type { ByteBudget, ByteHold } from '../base/budgets.ts'
+import { cancellation, type DatabaseError } from '../base/errors.ts'
+import { fromMessage, type MessageCall, toMessage } from '../base/plain-values.ts'
 
 /** The calls that one end of a line answers, by name. */
 export type Answers = Readonly<Record<string, (...inputs: never[]) => unknown>>
@@ -26,7 +23,7 @@ interface LineOptions {
   readonly thread: number
 }
 
-interface Asked extends LineCall {
+interface Asked extends MessageCall {
   readonly resolve: (output: unknown) => void
   readonly reject: (error: unknown) => void
   readonly stopListening: () => void
@@ -144,7 +141,7 @@ export class Line {
     }
   }
 
-  #call(name: string, inputs: unknown, call: LineCall): unknown {
+  #call(name: string, inputs: unknown, call: MessageCall): unknown {
     const answer = this.#options.answers[name] as ((...inputs: unknown[]) => unknown) | undefined
     if (answer === undefined) throw new Error(`the other thread has no ${name}`)
     return answer(...(fromMessage(inputs, call) as unknown[]))
@@ -157,150 +154,4 @@ export class Line {
     for (const controller of this.#running.values()) controller.abort(error)
     for (const id of [...this.#asked.keys()]) this.#take(id)?.reject(error)
   }
-}
-
-/**
- * Values as messages between threads. What `postMessage` copies stays as it is: numbers, texts, maps and plain objects.
- * A view is copied alone, not with all of its buffer. A few kinds are marked, and made again at the other end. Functions
- * are left out.
- */
-
-/** What belongs to a call rather than to its inputs. */
-interface LineCall extends Pick<ReadCall, 'signal'> {
-  readonly room?: ByteHold | undefined
-}
-
-/** No field of any value has this name. */
-const mark = '\0kind'
-
-type Marked =
-  | {
-      readonly [mark]: 'error'
-      readonly reason: Reason
-      readonly text: string
-      readonly cause: unknown
-      readonly number: number
-    }
-  | { readonly [mark]: 'ids'; readonly bytes: Uint8Array; readonly ends: readonly number[] }
-  | { readonly [mark]: 'date'; readonly us: number }
-  | { readonly [mark]: 'geo'; readonly lat: number; readonly lon: number }
-  | { readonly [mark]: 'signal' | 'room' }
-
-/** Returns the message for a value, and the signal and the claim that it contains. */
-function toMessage(value: unknown): { readonly message: unknown; readonly call: LineCall } {
-  const call: { signal?: AbortSignal; room?: ByteHold } = {}
-  return { message: pack(value, call), call }
-}
-
-function pack(value: unknown, call: { signal?: AbortSignal; room?: ByteHold }): unknown {
-  if (typeof value === 'function') return undefined
-  if (typeof value !== 'object' || value === null || value instanceof SharedArrayBuffer) return value
-  if (ArrayBuffer.isView(value)) return ownView(value as Uint8Array | Float32Array | Float64Array)
-  if (Array.isArray(value)) return value.map((each) => pack(each, call))
-  if (value instanceof Map) return mapped(value, (each) => pack(each, call))
-  if (value instanceof DateTime) return { [mark]: 'date', us: value.us } satisfies Marked
-  if (value instanceof GeoPoint) return { [mark]: 'geo', lat: value.lat, lon: value.lon } satisfies Marked
-  if (value instanceof Error) return packError(value)
-  if (value instanceof IdLists) {
-    const bytes = ownView(value.bytes.subarray(0, value.total * idBytes)) as Uint8Array
-    return { [mark]: 'ids', bytes, ends: value.ends } satisfies Marked
-  }
-  if (value instanceof AbortSignal) {
-    call.signal = value
-    return { [mark]: 'signal' } satisfies Marked
-  }
-  if (value instanceof ByteHold) {
-    call.room = value
-    return { [mark]: 'room' } satisfies Marked
-  }
-  const packed: Record<string, unknown> = {}
-  for (const name in value) packed[name] = pack((value as Readonly<Record<string, unknown>>)[name], call)
-  return packed
-}
-
-/** Converts the values of a map; a map of numbers and texts stays as it is. */
-function mapped(map: Map<unknown, unknown>, convert: (value: unknown) => unknown): Map<unknown, unknown> {
-  for (const value of map.values()) {
-    if (typeof value === 'object') {
-      return new Map(Array.from(map, ([name, each]) => [name, convert(each)]))
-    }
-  }
-  return map
-}
-
-function ownView(view: Uint8Array | Float32Array | Float64Array): Uint8Array | Float32Array | Float64Array {
-  if (view.byteLength === view.buffer.byteLength) return view
-  if (view instanceof Float32Array) return new Float32Array(view)
-  return view instanceof Float64Array ? new Float64Array(view) : new Uint8Array(view)
-}
-
-/** Makes the value of a message. @param call what stands for the signal and the claim of the call */
-function fromMessage(message: unknown, call: LineCall = {}): unknown {
-  if (typeof message !== 'object' || message === null) return message
-  if (ArrayBuffer.isView(message) || message instanceof Error) return message
-  if (Array.isArray(message)) return message.map((each) => fromMessage(each, call))
-  if (message instanceof Map) return mapped(message, (each) => fromMessage(each, call))
-  if (mark in message) return unpack(message as Marked, call)
-  const value = message as Record<string, unknown>
-  for (const name in value) {
-    const field = value[name]
-    if (typeof field === 'object') value[name] = fromMessage(field, call)
-  }
-  return value
-}
-
-function unpack(marked: Marked, call: LineCall): unknown {
-  switch (marked[mark]) {
-    case 'error':
-      return unpackError(marked)
-    case 'ids':
-      return new IdLists(marked.bytes, marked.ends)
-    case 'date':
-      return new DateTime(marked.us)
-    case 'geo':
-      return new GeoPoint(marked.lat, marked.lon)
-    case 'signal':
-      return call.signal
-    case 'room':
-      return call.room
-  }
-}
-
-/**
- * Errors that have been sent, by their numbers: a collection that cannot be opened refuses many calls with one error,
- * which is one at the other end, too, and logged once.
- */
-const numbers = new WeakMap<DatabaseError, number>()
-let lastNumber = 0
-
-function packError(thrown: Error): Marked {
-  const error = toDatabaseError(thrown)
-  let number = numbers.get(error)
-  if (number === undefined) {
-    lastNumber += 1
-    number = lastNumber
-    numbers.set(error, number)
-  }
-  const cause = error.cause instanceof Error ? error.cause : undefined
-  return { [mark]: 'error', reason: error.reason, text: error.message, cause, number }
-}
-
-/** The latest errors that have arrived from the engine, by their numbers. */
-const received = new Map<number, DatabaseError>()
-const receivedMax = 100
-
-function unpackError({
-  reason,
-  text,
-  cause,
-  number,
-}: Extract<Marked, { readonly reason: Reason }>): DatabaseError {
-  const known = received.get(number)
-  if (known !== undefined && known.reason === reason && known.message === text) return known
-  const error = new DatabaseError(reason, text, { cause })
-  if (reason === 'internal') {
-    received.set(number, error)
-    if (received.size > receivedMax) received.delete(received.keys().next().value!)
-  }
-  return error
 }

@@ -19,7 +19,7 @@ export const movingMutants: Readonly<Record<string, Mutant>> = {
           held.coming = wanted
           try {
             const { peers } = simulated.sharding!
-            const question = { after: 0, partitions: wanted, since: new Map(), forNewNode: false }
+            const question = { after: 0, partitions: wanted.bytes, since: new Map(), forNewNode: false }
             await using stream = await PointsReader.open('points', question, { peers, node: from, signal })
             await stream.take('head')
             await stream.take('collection')

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../../test/support/random.ts'
 import type { Scalar } from '../../base/attributes.ts'
-import { MessageWriter } from '../../messages/writer.ts'
+import { fromBytes, toBytes } from '../../base/plain-values.ts'
 import type { FacetCount } from '../../points/database.ts'
 import { mergeFacets, type NodeFacets } from './merged-answers.ts'
-import { decodeAnswer, writeAnswer } from './read-codec.ts'
 
 /** A node that has counted its points. */
 class CountedNode {
@@ -16,13 +15,11 @@ class CountedNode {
   }
 
   /** Its most frequent values, as it sends them to another node. */
-  async facets(limit: number): Promise<NodeFacets> {
+  facets(limit: number): NodeFacets {
     const facets = new Map([...this.#counts].map(([path, counts]) => [path, ranked(counts).slice(0, limit)]))
-    const writer = new MessageWriter()
-    await writeAnswer(writer, 'facets', facets, 0)
-    const { answer } = await decodeAnswer('facets', writer.finish())
-    assert.deepEqual(answer, facets)
-    return answer
+    const received = fromBytes(toBytes(facets)) as NodeFacets
+    assert.deepEqual(received, facets)
+    return received
   }
 
   get(path: string): ReadonlyMap<Scalar, number> {
@@ -64,7 +61,7 @@ describe('facets of several nodes', () => {
           for (const [value, count] of node.get('path')) total.set(value, (total.get(value) ?? 0) + count)
         let merged: NodeFacets | undefined
         for (let asked = limit; merged === undefined; asked *= 2) {
-          const answers = await Promise.all(nodes.map((node) => node.facets(asked)))
+          const answers = nodes.map((node) => node.facets(asked))
           merged = await mergeFacets(answers, ['path', 'path'], limit, asked)
         }
         assert.deepEqual([...merged], [['path', ranked(total).slice(0, limit)]])
@@ -77,7 +74,12 @@ describe('facets of several nodes', () => {
       new CountedNode(new Map([['path', new Map(Object.entries(counts))]]))
     const nodes = [node({ a: 5, x: 4, y: 4 }), node({ b: 5, x: 4, y: 4 })]
     const asked = async (limit: number) =>
-      await mergeFacets(await Promise.all(nodes.map((each) => each.facets(limit))), ['path'], 1, limit)
+      await mergeFacets(
+        nodes.map((each) => each.facets(limit)),
+        ['path'],
+        1,
+        limit,
+      )
     assert.equal(await asked(1), undefined)
     assert.deepEqual(await asked(4), new Map([['path', [{ value: 'x', count: 8 }]]]))
   })

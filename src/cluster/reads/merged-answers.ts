@@ -8,14 +8,6 @@ import type { FacetCount, ListPage, ListQuery } from '../../points/database.ts'
 import { cursorAfter, orderOfCursor } from '../../points/insertion-order.ts'
 import type { PlannedChanges } from '../../write/by-filter.ts'
 
-/** What one node has found. */
-export interface NodeResults {
-  readonly found: SearchResults
-  /** What the node had applied at the start of its search, and what was visible at its end: positions of the log. */
-  readonly before: number
-  readonly after: number
-}
-
 interface MergedQuery {
   readonly limit: number
   /** The point whose neighbours are searched, which is not one of its own results. */
@@ -31,11 +23,8 @@ interface MergedQuery {
  */
 export async function mergeResults(
   queries: readonly MergedQuery[],
-  nodes: readonly NodeResults[],
+  all: readonly SearchResults[],
 ): Promise<SearchResults> {
-  const [first] = nodes
-  const isOneState = nodes.every(({ before, after }) => before === first!.before && after === first!.before)
-  const all = nodes.map(({ found }) => found)
   const total = all.reduce((sum, { ids }) => sum + ids.total, 0)
   const bytes = Buffer.allocUnsafe(total * idBytes)
   const [distances, sequences] = [new Float64Array(total), new Float64Array(total)]
@@ -45,8 +34,7 @@ export async function mergeResults(
   const turn = new Turn()
   for (const [list, { limit, without }] of queries.entries()) {
     const at = all.map(({ ids }) => ids.startOf(list))
-    const own = without === undefined ? undefined : idToBytes(without)
-    const seen = new Set<number | string>()
+    const seen = new Set(without === undefined ? [] : [textOf(idToBytes(without))])
     const shown: HitDetails[] = []
     for (const end = count + limit; count < end; ) {
       const node = nearestNode(all, list, at)
@@ -55,11 +43,9 @@ export async function mergeResults(
       const number = at[node]!
       at[node]! += 1
       const id = found.ids.bytes.subarray(number * idBytes, (number + 1) * idBytes)
-      // Nodes with the same vector of a point have the same sequence, which is cheaper to look up.
-      const point = isOneState ? found.sequences[number]! : textOf(id)
+      const point = textOf(id)
       if (seen.has(point)) continue
       seen.add(point)
-      if (own !== undefined && Buffer.compare(own, id) === 0) continue
       bytes.set(id, count * idBytes)
       distances[count] = found.distances[number]!
       sequences[count] = found.sequences[number]!

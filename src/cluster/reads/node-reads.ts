@@ -1,14 +1,22 @@
 import { wordsText } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'
+import type { SearchResults } from '../../base/id-lists.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
-import type { Point, Profile, SearchQuery, VectorQuery, WordCounts } from '../../base/point.ts'
+import {
+  type Point,
+  type Profile,
+  type SearchQuery,
+  type VectorQuery,
+  valueBytes,
+  type WordCounts,
+} from '../../base/point.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
 import { within } from '../../collections/reads.ts'
 import type { ChangeByFilter, Database, ListQuery, ReadCall } from '../../points/database.ts'
 import type { NodeLegs } from '../../search/word-search.ts'
-import type { NodeFacets, NodePlan, NodeResults, OrderedPage } from './merged-answers.ts'
+import type { NodeFacets, NodePlan, OrderedPage } from './merged-answers.ts'
 import { checkHolds } from './placement.ts'
 
 /** A node of a cluster, as reads need it. */
@@ -45,7 +53,7 @@ export interface ReadQueries {
 
 /** What one node answers. */
 export interface ReadAnswers {
-  readonly search: NodeResults
+  readonly search: SearchResults
   readonly get: Point | undefined
   readonly list: OrderedPage
   readonly count: number
@@ -55,7 +63,9 @@ export interface ReadAnswers {
   readonly legs: NodeLegs
 }
 
-export type ReadKind = keyof ReadQueries
+export const readKinds = ['search', 'get', 'list', 'count', 'facets', 'plan', 'words', 'legs'] as const
+
+export type ReadKind = (typeof readKinds)[number]
 
 type Reads = {
   readonly [Kind in ReadKind]: (query: ReadQueries[Kind], call: ReadCall) => Promise<ReadAnswers[Kind]>
@@ -111,12 +121,9 @@ export class NodeReads implements Reads {
     return answer
   }
 
-  async search(queries: readonly VectorQuery[], call: ReadCall): Promise<NodeResults> {
-    const before = this.#node.position
+  async search(queries: readonly VectorQuery[], call: ReadCall): Promise<SearchResults> {
     const results = await this.#collection.search(queries, call)
-    const after = this.#node.visible
-    const profiles = await this.#profiles(queries, results.profiles, call.signal)
-    return { found: { ...results, profiles }, before, after }
+    return { ...results, profiles: await this.#profiles(queries, results.profiles, call.signal) }
   }
 
   /** Restricts the counts of profiles to the given partitions: nodes have points in common. */
@@ -149,8 +156,13 @@ export class NodeReads implements Reads {
     return await this.#collection.count(this.#within(filter), signal)
   }
 
+  /** @throws DatabaseError `invalid_argument` for more bytes than a message between nodes may have */
   async facets(query: ReadQueries['facets'], call: ReadCall): Promise<NodeFacets> {
-    return await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, call)
+    const facets = await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, call)
+    let bytes = 0
+    for (const { value } of [...facets.values()].flat()) bytes += valueBytes(value)
+    if (bytes > facetsBytesMax) throw tooManyValues(query.paths)
+    return facets
   }
 
   /** Finds the points of a change by filter; the change itself keeps its own filter. */
@@ -197,3 +209,14 @@ export class NodeReads implements Reads {
     return this.#partitions.isAll ? filter : within(this.#partitions, filter)
   }
 }
+
+/** The error when nodes would have to tell each other too much to rank the values of paths. */
+export function tooManyValues(paths: readonly string[]): DatabaseError {
+  return new DatabaseError(
+    'invalid_argument',
+    `paths: ${paths.join(', ')} has too many different values of about the same frequency for a cluster whose nodes have a part of the points each: select fewer points with a filter`,
+  )
+}
+
+/** Texts count twice: at most a quarter of the largest message between nodes. */
+const facetsBytesMax = 16 * 1024 * 1024

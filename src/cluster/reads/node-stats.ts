@@ -1,9 +1,8 @@
 import { cancellation, DatabaseError } from '../../base/errors.ts'
 import { PartitionSet } from '../../base/partitions.ts'
-import { StatsQuestionSchema } from '../../messages/generated/cluster_pb.js'
-import { Encoded } from '../../messages/reader.ts'
-import { encode } from '../../messages/writer.ts'
+import { fromBytes, toBytes } from '../../base/plain-values.ts'
 import type { CollectionStats } from '../../points/database.ts'
+import { decodeQuestion, encodeQuestion } from '../questions.ts'
 import type { PeerHandler } from '../requests.ts'
 import type { ReadingNode } from './node-reads.ts'
 import { checkHolds } from './placement.ts'
@@ -14,7 +13,7 @@ interface ReportOptions extends AskingNode {
   readonly statsMs?: number | undefined
 }
 
-interface StatsQuestion {
+interface StatsAsked {
   /** The collection's own name, not an alias; undefined: all collections. */
   readonly name: string | undefined
   /** The log position that the counts must include. */
@@ -23,7 +22,13 @@ interface StatsQuestion {
   readonly hasFigures: boolean
 }
 
-/** What a node tells about its points, as JSON: the figures are for people, who see them in this form. */
+/** What a node asks another one. */
+interface StatsQuestion extends StatsAsked {
+  /** Whose points are counted. */
+  readonly partitions: Uint8Array
+}
+
+/** What a node tells about its points. */
 interface Report {
   readonly visible: number
   readonly points: readonly (readonly [collection: string, points: number])[]
@@ -44,24 +49,24 @@ interface Reports {
  */
 export async function statsOnNodes(
   { self, node: own, peers, placement, statsMs = usualStatsMs, onPosition }: ReportOptions,
-  { name, position, hasFigures }: StatsQuestion,
+  asked: StatsAsked,
   signal: AbortSignal | undefined,
 ): Promise<Reports> {
+  const { name, hasFigures } = asked
   const ask = async (node: string, partitions: PartitionSet): Promise<Report> => {
     if (node === self) return await reportOf(own, name, partitions, hasFigures)
-    const question = { collection: name, position, partitions: partitions.bytes, figures: hasFigures }
-    const body = encode(StatsQuestionSchema, question)
-    const answer = await peers.ask(node, 'stats', body, { signal, timeoutMs: statsMs })
-    const report = JSON.parse(answer.toString()) as Report
+    const question: StatsQuestion = { ...asked, partitions: partitions.bytes }
+    const body = encodeQuestion(question)
+    const report = fromBytes(await peers.ask(node, 'stats', body, { signal, timeoutMs: statsMs })) as Report
     onPosition(report.visible)
     return report
   }
   const cover = placement.cover(PartitionSet.all())
   const parts = new Map(cover.parts.map(({ node, partitions }) => [node, partitions]))
   let missing = cover.missing.size
-  const asked = hasFigures ? placement.nodes : new Map([...parts.keys()].map((node) => [node, true]))
+  const nodes = hasFigures ? placement.nodes : new Map([...parts.keys()].map((node) => [node, true]))
   const reports = await Promise.all(
-    Array.from(asked, async ([node, isLive]) => {
+    Array.from(nodes, async ([node, isLive]) => {
       const partitions = parts.get(node) ?? new PartitionSet()
       const report = !isLive
         ? undefined
@@ -84,12 +89,11 @@ export async function statsOnNodes(
 /** Answers other nodes. */
 export function statsHandler(node: ReadingNode): PeerHandler {
   return async (body, { signal }) => {
-    const { collection, position, partitions, figures } = Encoded.of(StatsQuestionSchema, body).read()
+    const { name, position, partitions, hasFigures } = decodeQuestion<StatsQuestion>(body)
     const counted = new PartitionSet(partitions)
     // A node that is behind still tells its figures.
-    if (counted.size > 0) await node.admit({ position: Number(position) }, signal)
-    const report = await reportOf(node, collection, counted, figures)
-    return Buffer.from(JSON.stringify(report))
+    if (counted.size > 0) await node.admit({ position }, signal)
+    return toBytes(await reportOf(node, name, counted, hasFigures))
   }
 }
 

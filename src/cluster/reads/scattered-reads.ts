@@ -3,11 +3,12 @@ import type { Filter } from '../../base/filter.ts'
 import { joinResults, type SearchResults } from '../../base/id-lists.ts'
 import { matchesKeyFilter } from '../../base/key-filter.ts'
 import { PartitionSet, partitionOf } from '../../base/partitions.ts'
+import { fromBytes, toBytes } from '../../base/plain-values.ts'
 import type { Point, SearchQuery, VectorQuery } from '../../base/point.ts'
 import type { Collection } from '../../collections/collection.ts'
-import { MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, ListPage, ListQuery, ReadCall } from '../../points/database.ts'
 import { changesPerRecord } from '../../write/requests.ts'
+import { decodeQuestion, encodeQuestion } from '../questions.ts'
 import type { PeerHandler, PeerOperation } from '../requests.ts'
 import {
   mergeFacets,
@@ -23,16 +24,10 @@ import {
   type ReadingNode,
   type ReadKind,
   type ReadQueries,
-} from './node-reads.ts'
-import type { CoverPart } from './placement.ts'
-import {
-  decodeAnswer,
-  decodeQuestion,
-  encodeQuestion,
   readKinds,
   tooManyValues,
-  writeAnswer,
-} from './read-codec.ts'
+} from './node-reads.ts'
+import type { CoverPart } from './placement.ts'
 import { type AskingNode, isRetryable } from './scatter.ts'
 import { ScatteredWords } from './scattered-words.ts'
 
@@ -162,9 +157,11 @@ export class ScatteredReads {
         return await new NodeReads(node, local, partitions).answer(kind, query, call)
       }
       try {
-        const question = encodeQuestion({ collection, position, partitions }, kind, query)
-        const bytes = await peers.ask(part.node, kind, question, call)
-        const { visible, answer } = await decodeAnswer(kind, bytes, room)
+        const question: ReadQuestion<Kind> = { collection, position, partitions: partitions.bytes, query }
+        const bytes = await peers.ask(part.node, kind, encodeQuestion(question), call)
+        const { visible, answer } = fromBytes(bytes) as ReadAnswer<Kind>
+        // What was read of it takes about as much as its bytes.
+        room?.add(bytes.length)
         onPosition(visible)
         return answer
       } catch (error) {
@@ -184,19 +181,38 @@ export class ScatteredReads {
   }
 }
 
+/** A read that a node asks another one for. */
+interface ReadQuestion<Kind extends ReadKind> {
+  /** The name of the collection, or an alias. */
+  readonly collection: string
+  /** The log position that the answer must include. */
+  readonly position: number
+  /** The partitions that the node answers for. */
+  readonly partitions: Uint8Array
+  readonly query: ReadQueries[Kind]
+}
+
+interface ReadAnswer<Kind extends ReadKind> {
+  /** The highest log position of which the answer may include some effects. */
+  readonly visible: number
+  readonly answer: ReadAnswers[Kind]
+}
+
 /** Answers the questions of other nodes. */
 export function readHandlers(node: ReadingNode): [PeerOperation, PeerHandler][] {
-  const read: PeerHandler = async (body, call) => {
-    const { head, kind, query } = decodeQuestion(body)
-    await node.admit({ position: head.position }, call.signal)
-    using lease = await node.set.lease(head.collection)
-    const reads = new NodeReads(node, lease.database, head.partitions)
-    const answer = await reads.answer(kind, await query(), call)
-    const writer = new MessageWriter(call.room)
-    await writeAnswer(writer, kind, answer, node.visible)
-    return writer.finish()
-  }
-  return readKinds.map((kind) => [kind, read])
+  const handlerOf =
+    <Kind extends ReadKind>(kind: Kind): PeerHandler =>
+    async (body, call) => {
+      const { collection, position, partitions, query } = decodeQuestion<ReadQuestion<Kind>>(body)
+      await node.admit({ position }, call.signal)
+      using lease = await node.set.lease(collection)
+      const reads = new NodeReads(node, lease.database, new PartitionSet(partitions))
+      const answer = await reads.answer(kind, query, call)
+      const bytes = toBytes({ visible: node.visible, answer } satisfies ReadAnswer<Kind>)
+      call.room?.add(bytes.length)
+      return bytes
+    }
+  return readKinds.map((kind) => [kind, handlerOf(kind)])
 }
 
 const valuesMin = 100

@@ -3,9 +3,6 @@ import { newId, PartitionSet } from '../../base/partitions.ts'
 import { Turn } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
-import { SnapshotPartSchema } from '../../messages/generated/cluster_pb.js'
-import { Encoded } from '../../messages/reader.ts'
-import { encode } from '../../messages/writer.ts'
 import type { PointsSnapshot } from '../../points/database.ts'
 import { addSums, PartitionDigest } from '../../storage/applied.ts'
 import { sortOrders } from '../../storage/snapshot/live-orders.ts'
@@ -15,6 +12,7 @@ import type { Moment, Snapshot } from '../../storage/store.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import type { Applier } from '../log/applier.ts'
 import type { SnapshotCut } from '../log/request-codec.ts'
+import { decodeQuestion, encodeQuestion } from '../questions.ts'
 import { type CoverPart, checkHolds } from '../reads/placement.ts'
 import { type AskingNode, foundParts } from '../reads/scatter.ts'
 import type { PeerHandler, PeerOperation } from '../requests.ts'
@@ -69,6 +67,14 @@ export async function openMergedSnapshot(options: MergedSnapshotOptions): Promis
   }
 }
 
+/** Asks for the points that a node had at a cut. The answer is the bytes of a snapshot of them. */
+interface PartQuestion extends Cut {
+  readonly collection: string
+  readonly partitions: Uint8Array
+  /** Only what changed after this moment is needed. */
+  readonly since: Moment | undefined
+}
+
 /** The part of one node, open at its first point. */
 interface OpenPart {
   readonly node: string
@@ -82,10 +88,10 @@ async function openPart(
   stop: AbortSignal,
 ): Promise<OpenPart> {
   // What nodes have without a log can be older than the moment.
-  const { databaseId: sinceDatabaseId, sequence: sinceSequence } = (cut.token !== '' && since) || {}
-  const question = { ...cut, collection, partitions: partitions.bytes, sinceDatabaseId, sinceSequence }
+  const from = cut.token === '' ? undefined : since
+  const question: PartQuestion = { ...cut, collection, partitions: partitions.bytes, since: from }
   const either = signal === undefined ? stop : AbortSignal.any([signal, stop])
-  const body = encode(SnapshotPartSchema, question)
+  const body = encodeQuestion(question)
   const chunks =
     node === self ? sender.part(body, either) : peers.stream(node, 'snapshotPart', body, { signal: either })
   return { node, reader: await SnapshotReader.open(chunks) }
@@ -271,10 +277,9 @@ export class SnapshotPartSender {
    *   `overloaded` while another snapshot of the collection is being read
    */
   async *part(body: Buffer, signal: AbortSignal): AsyncGenerator<Buffer, void> {
-    const { token, position, collection, ...asked } = Encoded.of(SnapshotPartSchema, body).read()
+    const { token, position, collection, since, ...asked } = decodeQuestion<PartQuestion>(body)
     const partitions = new PartitionSet(asked.partitions)
-    const since = { databaseId: asked.sinceDatabaseId, sequence: asked.sinceSequence }
-    if (token !== '') await this.#options.applier.waitFor(Number(position), signal, keptMs)
+    if (token !== '') await this.#options.applier.waitFor(position, signal, keptMs)
     using opened = await this.#claim(collection, token)
     checkHolds(opened.held, partitions)
     const digest = new PartitionDigest(opened.snapshot.applied?.digest)

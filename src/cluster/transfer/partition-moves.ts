@@ -131,17 +131,17 @@ export class PartitionMoves {
     source: PointsSource,
   ): Promise<{ readonly positions: ReadonlyMap<string, number>; readonly points: number }> {
     const { coming } = this.#options.partitions
-    const question = { after: 0, partitions: coming, since, forNewNode: false }
+    const question = { after: 0, partitions: coming.bytes, since, forNewNode: false }
     await using stream = await PointsReader.open('points', question, source)
     const positions = new Map<string, number>()
     let points = 0
     if ((await stream.take('head')) === undefined) throw mismatch('it has no head')
     for (let each = await stream.take('collection'); each; each = await stream.take('collection')) {
-      const { name, position } = each.read()
+      const { name, position } = each
       const isHere = await this.#withCollection(name, async (collection) => {
         const linked = (): Promise<void> => mostLinked(collection, source.signal)
         points += await copyPoints(collection, coming, stream, linked)
-        positions.set(name, Number(position))
+        positions.set(name, position)
       })
       // It is on its way here through the log, or was dropped here.
       if (!isHere) await stream.skipPoints()
@@ -183,14 +183,14 @@ export class PartitionMoves {
     try {
       using hold = applier.hold()
       await hold.reached(0, signal)
-      const question = { after: hold.position, partitions: group, since, forNewNode: false }
+      const question = { after: hold.position, partitions: group.bytes, since, forNewNode: false }
       await using stream = await PointsReader.open('pointsHeld', question, { ...source, signal })
-      const head = (await stream.take('head'))?.read()
+      const head = await stream.take('head')
       if (head === undefined) throw mismatch('it has no head')
-      const position = Number(head.position)
+      const { position } = head
       await hold.reached(position, signal)
       if (hold.position !== position) throw mismatch(`it is of position ${position}`)
-      await this.#reachAll(Number(head.collections), group, stream)
+      await this.#reachAll(head.collections, group, stream)
       await main.replica.mark(PartitionSet.of([...partitions.now, ...group]))
       const heldMs = Math.round(performance.now() - begun)
       logger.info({ partitions: group.size, from: source.node, position, heldMs }, 'took partitions')
@@ -206,7 +206,7 @@ export class PartitionMoves {
     // Collections change through the log, too, so both nodes must have the same ones.
     if (set.list().length !== collections) throw mismatch(`it has ${collections} collections`)
     for (let reached = 0; reached < collections; reached += 1) {
-      const head = (await stream.take('collection'))?.read()
+      const head = await stream.take('collection')
       if (head === undefined) throw mismatch('a collection is missing')
       using lease = await set.lease(head.name)
       await copyPoints(lease.database, group, stream)

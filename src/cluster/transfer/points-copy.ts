@@ -1,22 +1,15 @@
 import { DatabaseError } from '../../base/errors.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
+import { fromBytes } from '../../base/plain-values.ts'
 import { atOnce } from '../../base/turns.ts'
 import { type Collection, unindexedBytesMax } from '../../collections/collection.ts'
 import { pointsIn } from '../../collections/live-points.ts'
-import {
-  type PointsPart,
-  PointsPartSchema,
-  type SentPoint,
-  type SentPoints,
-} from '../../messages/generated/cluster_pb.js'
-import { storedOf } from '../../messages/points.ts'
-import { Encoded, type Fields } from '../../messages/reader.ts'
-import { idIn } from '../../messages/values.ts'
-import { copiesOf, idsOf, numbersOf, type VectorOf } from '../../messages/vectors.ts'
-import { pointBytes, type TakenPoint } from '../../write/requests.ts'
+import { idsOf } from '../../messages/vectors.ts'
+import { pointBytes } from '../../write/requests.ts'
+import { encodeQuestion } from '../questions.ts'
 import type { PeerOperation, Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
-import { encodePointsQuestion, grouped, type PointsQuestion } from './points-stream.ts'
+import { grouped, type PointsPart, type PointsQuestion } from './points-stream.ts'
 
 /** The node that points are copied from. */
 export interface PointsSource {
@@ -25,14 +18,10 @@ export interface PointsSource {
   readonly signal: AbortSignal
 }
 
-type Part = Fields<PointsPart>['part']
-type PartOf<Case> = Extract<Part, { readonly case: Case; readonly value: unknown }>['value']
-
 /** Reads the parts of a stream of points in order. The opener disposes of it. */
 export class PointsReader implements AsyncDisposable {
   readonly #parts: AsyncIterator<Buffer>
-  #next: Part = { case: undefined }
-  #bytes: Buffer = Buffer.alloc(0)
+  #next: PointsPart | undefined
 
   private constructor(parts: AsyncIterator<Buffer>) {
     this.#parts = parts
@@ -43,30 +32,25 @@ export class PointsReader implements AsyncDisposable {
     question: PointsQuestion,
     { peers, node, signal }: PointsSource,
   ): Promise<PointsReader> {
-    const stream = peers.stream(node, operation, encodePointsQuestion(question), { signal })
+    const stream = peers.stream(node, operation, encodeQuestion(question), { signal })
     const reader = new PointsReader(stream[Symbol.asyncIterator]())
     await reader.#advance()
     return reader
   }
 
   /** Returns the next part if it is of this kind. */
-  async take<Case extends NonNullable<Part['case']>>(kind: Case): Promise<PartOf<Case> | undefined> {
+  async take<Kind extends PointsPart['kind']>(
+    kind: Kind,
+  ): Promise<Extract<PointsPart, { readonly kind: Kind }> | undefined> {
     const part = this.#next
-    if (part.case !== kind) return undefined
+    if (part?.kind !== kind) return undefined
     await this.#advance()
-    return (part as { readonly value: unknown }).value as PartOf<Case> | undefined
-  }
-
-  /** Returns the next points. */
-  async takePoints(): Promise<readonly TakenPoint[] | undefined> {
-    const vectorOf = copiesOf(this.#bytes)
-    const points: Encoded<SentPoints> | undefined = await this.take('points')
-    return points && Array.from(points.items('items'), (item) => pointOf(item, vectorOf))
+    return part as Extract<PointsPart, { readonly kind: Kind }>
   }
 
   /** Skips to the next collection. */
   async skipPoints(): Promise<void> {
-    while (this.#next.case === 'kept' || this.#next.case === 'points') await this.#advance()
+    while (this.#next?.kind === 'kept' || this.#next?.kind === 'points') await this.#advance()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -75,16 +59,8 @@ export class PointsReader implements AsyncDisposable {
 
   async #advance(): Promise<void> {
     const { value, done } = await this.#parts.next()
-    this.#bytes = done ? Buffer.alloc(0) : value
-    this.#next = done ? { case: undefined } : Encoded.of(PointsPartSchema, value).read().part
+    this.#next = done ? undefined : (fromBytes(value) as PointsPart)
   }
-}
-
-function pointOf(message: Encoded<SentPoint>, vectorOf: VectorOf): TakenPoint {
-  const { point, sequence, order } = message.read()
-  const { id, version, ...stored } = point!.read()
-  const numbers = { sequence: Number(sequence), version: Number(version), order: Number(order) }
-  return { id: idIn(id!), ...numbers, point: storedOf(stored, vectorOf) }
 }
 
 /**
@@ -105,11 +81,11 @@ export async function copyPoints(
   let missing = 0
   let stored = 0
   for (;;) {
-    const kept = (await stream.take('kept'))?.read()
-    const points = kept === undefined ? await stream.takePoints() : undefined
+    const kept = await stream.take('kept')
+    const points = kept === undefined ? (await stream.take('points'))?.points : undefined
     if (kept !== undefined) {
-      const versions = numbersOf(kept.versions)
-      for (const [at, id] of atOnce(idsOf(kept.ids)).entries()) if (!seen.has(id, versions[at]!)) missing += 1
+      const { ids, versions } = kept
+      for (const [at, id] of atOnce(idsOf(ids)).entries()) if (!seen.has(id, versions[at]!)) missing += 1
     } else if (points !== undefined) {
       const wanted = points.filter(({ id, version }) => !seen.has(id, version))
       if (wanted.length > 0) await collection.replica.clear(wanted.map(({ id }) => id))

@@ -1,22 +1,17 @@
 import { type CollectionInfo, defaultCollection } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { PartitionSet } from '../../base/partitions.ts'
+import { toBytes } from '../../base/plain-values.ts'
 import { atOnce, Turn } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
 import { pointsIn } from '../../collections/live-points.ts'
-import {
-  type PointsPart,
-  PointsPartSchema,
-  PointsQuestionSchema,
-} from '../../messages/generated/cluster_pb.js'
-import { Encoded } from '../../messages/reader.ts'
-import { idMessage, payloadMessage } from '../../messages/values.ts'
-import { bytesOfIds, bytesOfNumbers } from '../../messages/vectors.ts'
-import { encode, type Init } from '../../messages/writer.ts'
+import { bytesOfIds } from '../../messages/vectors.ts'
+import type { Applied } from '../../storage/applied.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import { pointBytes, type TakenPoint } from '../../write/requests.ts'
 import type { Applier } from '../log/applier.ts'
+import { decodeQuestion } from '../questions.ts'
 import { checkHolds, checkNotAhead } from '../reads/placement.ts'
 import type { PeerCall, PeerHandler, PeerOperation } from '../requests.ts'
 
@@ -24,34 +19,55 @@ import type { PeerCall, PeerHandler, PeerOperation } from '../requests.ts'
 export interface PointsQuestion {
   /** The answer is of this log position or a later one. */
   readonly after: number
-  readonly partitions: PartitionSet
+  /** The bytes of a `PartitionSet`. */
+  readonly partitions: Uint8Array
   /** By collection, the log position of the last copy: points that have not changed since are sent without contents. */
   readonly since: ReadonlyMap<string, number>
   /** Whether the answer has what a node needs for an empty directory, too. */
   readonly forNewNode: boolean
 }
 
-export function encodePointsQuestion({ partitions, since, ...question }: PointsQuestion): Buffer {
-  return encode(PointsQuestionSchema, {
-    ...question,
-    partitions: partitions.bytes,
-    since: Array.from(since, ([name, position]) => ({ name, position })),
-  })
+/** A message of the answer: a head, then for each collection its own head and its points. */
+export type PointsPart =
+  | {
+      readonly kind: 'head'
+      readonly logId: string
+      readonly position: number
+      /** The cluster's clock at that position, in microseconds since 1970. */
+      readonly clockUs: number
+      readonly collections: number
+      /** Only for a new node. */
+      readonly aliases: ReadonlyMap<string, string>
+    }
+  | CollectionHead
+  | {
+      /** Points that have not changed. */
+      readonly kind: 'kept'
+      /** 16 bytes each. */
+      readonly ids: Uint8Array
+      readonly versions: Float64Array
+    }
+  | { readonly kind: 'points'; readonly points: readonly TakenPoint[] }
+  /** In the format of keyed-requests.ts. */
+  | { readonly kind: 'keys'; readonly records: readonly Uint8Array[] }
+
+interface CollectionHead {
+  readonly kind: 'collection'
+  readonly name: string
+  readonly position: number
+  /** Of all that the node has of it. */
+  readonly digest: Uint8Array
+  /** Only for a new node. */
+  readonly settings?: NewCollection
 }
 
-export function decodePointsQuestion(bytes: Buffer): PointsQuestion {
-  const message = Encoded.of(PointsQuestionSchema, bytes)
-  const { after, partitions, forNewNode } = message.read()
-  const since = Array.from(message.items('since'), (item) => {
-    const { name, position } = item.read()
-    return [name, Number(position)] as const
-  })
-  return {
-    after: Number(after),
-    partitions: new PartitionSet(partitions),
-    since: new Map(since),
-    forNewNode,
-  }
+/** What a new node needs of a collection besides its points. */
+export interface NewCollection extends Pick<CollectionInfo, 'hnsw' | 'words' | 'quotas'> {
+  readonly dimension: number | undefined
+  /** The sequence number of its last change. */
+  readonly sequence: number
+  /** Undefined: it has applied nothing of the log. */
+  readonly applied: Applied | undefined
 }
 
 interface PointsSenderOptions {
@@ -65,8 +81,6 @@ interface PointsSenderOptions {
   /** How long the asking node waits while this node is behind it. */
   readonly logHoldMs?: number | undefined
 }
-
-type Part = NonNullable<Init<PointsPart>['part']>
 
 /**
  * Sends points of partitions that this node holds, as a stream that the asking node pulls:
@@ -90,15 +104,15 @@ export class PointsSender {
 
   get handlers(): [PeerOperation, PeerHandler][] {
     return [
-      ['points', (body, call) => this.#points(decodePointsQuestion(body), call)],
-      ['pointsHeld', (body, call) => this.#pointsHeld(decodePointsQuestion(body), call)],
+      ['points', (body, call) => this.#points(decodeQuestion(body), call)],
+      ['pointsHeld', (body, call) => this.#pointsHeld(decodeQuestion(body), call)],
     ]
   }
 
   async *#points(question: PointsQuestion, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
     if (question.forNewNode && !this.#options.serves())
       throw new DatabaseError('not_ready', 'this node does not serve now')
-    for await (const part of this.#parts(question, signal, () => {})) yield encoded(part)
+    for await (const part of this.#parts(question, signal, () => {})) yield toBytes(part)
   }
 
   async *#pointsHeld(question: PointsQuestion, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
@@ -112,7 +126,7 @@ export class PointsSender {
     const parts: Buffer[] = []
     let bytes = 0
     for await (const part of this.#parts(question, signal, checkNotAhead)) {
-      parts.push(encoded(part))
+      parts.push(toBytes(part))
       bytes += parts.at(-1)!.length
       if (bytes > heldBytesMax) throw tooMany()
     }
@@ -124,15 +138,16 @@ export class PointsSender {
     question: PointsQuestion,
     signal: AbortSignal,
     check: (collection: Collection, position: number) => void,
-  ): AsyncGenerator<Part, void> {
-    const { applier, set, logId, partitions } = this.#options
-    checkHolds(partitions.now, question.partitions)
+  ): AsyncGenerator<PointsPart, void> {
+    const { applier, set, logId, partitions: held } = this.#options
+    const partitions = new PartitionSet(question.partitions)
+    checkHolds(held.now, partitions)
     const { position, clockUs } = applier.applied
     const names = set.list().map(({ name }) => name)
     // A new node opens its directory with the default collection.
     names.sort((one, other) => Number(other === defaultCollection) - Number(one === defaultCollection))
     const aliases = question.forNewNode ? set.aliases : new Map<string, string>()
-    yield { case: 'head', value: { logId, position, clockUs, collections: names.length, aliases } }
+    yield { kind: 'head', logId, position, clockUs, collections: names.length, aliases }
     for (const name of names) {
       signal.throwIfAborted()
       try {
@@ -141,31 +156,31 @@ export class PointsSender {
         const { position: now } = applier.applied
         check(collection, now)
         if (question.forNewNode) yield* newCollection(set.get(name), collection)
-        else yield { case: 'collection', value: { name, position: now, digest: collection.replica.digest } }
-        if (question.partitions.size > 0) yield* pointsOf(collection, question, question.since.get(name))
+        else yield { kind: 'collection', name, position: now, digest: collection.replica.digest }
+        if (partitions.size > 0) yield* pointsOf(collection, partitions, question.since.get(name))
       } catch (error) {
         // Dropped meanwhile: the log tells the asking node, too.
         if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
       }
     }
     // What was sent of a partition that was dropped meanwhile is not complete.
-    checkHolds(partitions.now, question.partitions)
+    checkHolds(held.now, partitions)
   }
 }
 
-/** What a new node needs of a collection besides its points. */
+/** The head of a collection for a new node, and its requests with idempotency keys. */
 async function* newCollection(
   { name, hnsw, words, quotas }: CollectionInfo,
   collection: Collection,
-): AsyncGenerator<Part, void> {
+): AsyncGenerator<PointsPart, void> {
   const snapshot = collection.snapshot()
   try {
     const { applied, dimension, sequence } = snapshot
-    const settings = { name, dimension, hnsw, words, quotas }
-    const head = { ...settings, position: applied?.position ?? 0, sequence, applied }
-    yield { case: 'collection', value: head }
+    const settings = { hnsw, words, quotas, dimension, sequence, applied }
+    const { digest } = collection.replica
+    yield { kind: 'collection', name, position: applied?.position ?? 0, digest, settings }
     for await (const records of grouped(snapshot.keyedRequests(), (record) => record.length, partBytes))
-      yield { case: 'keys', value: { items: records.map((record) => ({ record })) } }
+      yield { kind: 'keys', records }
   } finally {
     snapshot.close()
   }
@@ -174,9 +189,9 @@ async function* newCollection(
 /** @param since the log position of the last copy */
 async function* pointsOf(
   collection: Collection,
-  { partitions }: PointsQuestion,
+  partitions: PartitionSet,
   since: number | undefined,
-): AsyncGenerator<Part, void> {
+): AsyncGenerator<PointsPart, void> {
   const changedFrom = since === undefined ? 0 : collection.replica.numberAfter(since)
   const turn = new Turn()
   let points: TakenPoint[] = []
@@ -195,17 +210,20 @@ async function* pointsOf(
       points.push(point)
       bytes += pointBytes(point.point)
       if (bytes >= partBytes) {
-        yield sent(points)
+        yield { kind: 'points', points }
         points = []
         bytes = 0
       }
       if (turn.isOver) await turn.next()
     }
     if (kept.ids.length === 0) continue
-    const value = { ids: atOnce(bytesOfIds(kept.ids)), versions: bytesOfNumbers(kept.versions) }
-    yield { case: 'kept', value }
+    yield {
+      kind: 'kept',
+      ids: atOnce(bytesOfIds(kept.ids)),
+      versions: Float64Array.from(kept.versions),
+    }
   }
-  if (points.length > 0) yield sent(points)
+  if (points.length > 0) yield { kind: 'points', points }
 }
 
 /** Groups items: each group, except the last one, has the given number of bytes or just above it. */
@@ -225,19 +243,6 @@ export async function* grouped<Item>(
     bytes = 0
   }
   if (group.length > 0) yield group
-}
-
-function sent(points: readonly TakenPoint[]): Part {
-  const items = points.map(({ id, sequence, version, order, point: { vector, payload } }) => ({
-    point: { id: idMessage(id), payload: payloadMessage(payload), vector: { values: vector }, version },
-    sequence,
-    order,
-  }))
-  return { case: 'points', value: { items } }
-}
-
-function encoded(part: Part): Buffer {
-  return encode(PointsPartSchema, { part })
 }
 
 function tooMany(): DatabaseError {

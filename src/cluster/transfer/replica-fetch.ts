@@ -3,19 +3,17 @@ import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import type { ServedData } from '../../collections/served-data.ts'
-import type { CollectionHead } from '../../messages/generated/cluster_pb.js'
-import { wordSettingsOf } from '../../messages/points.ts'
-import { type Fields, valuesIn } from '../../messages/reader.ts'
 import { type Applied, PartitionDigest } from '../../storage/applied.ts'
 import { mainNumber } from '../../storage/catalog.ts'
 import { openDataStore, type StoreOptions } from '../../storage/data-store.ts'
 import { beginReplacement, commitReplacement, DirectoryLock } from '../../storage/files/data-directory.ts'
 import { decodeKeyedRequest } from '../../storage/keyed-requests.ts'
-import type { DataStore, Declared, KeyedRequest, Store } from '../../storage/store.ts'
+import type { DataStore, KeyedRequest, Store } from '../../storage/store.ts'
 import type { Announcement } from '../membership/membership.ts'
 import type { Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
 import { PointsReader, type PointsSource } from './points-copy.ts'
+import type { NewCollection } from './points-stream.ts'
 
 interface ReplicaFetchOptions {
   readonly node: string
@@ -96,59 +94,54 @@ export async function fillDirectory(
   logId: string,
   source: PointsSource,
 ): Promise<number> {
-  const none = { after: 0, partitions: new PartitionSet(), since: new Map(), forNewNode: true }
+  const none = { after: 0, partitions: new PartitionSet().bytes, since: new Map(), forNewNode: true }
   await using stream = await PointsReader.open('points', none, source)
-  const message = await stream.take('head')
-  const head = message?.read()
-  if (message === undefined || head?.logId !== logId) throw wrong(`${source.node} has applied another log`)
-  const main = (await stream.take('collection'))?.read()
-  if (main?.name !== defaultCollection) throw wrong('it has no default collection')
+  const head = await stream.take('head')
+  if (head?.logId !== logId) throw wrong(`${source.node} has applied another log`)
+  const first = await stream.take('collection')
+  if (first?.name !== defaultCollection) throw wrong('it has no default collection')
+  const main = first.settings!
   const { dimension } = main
   await using opened = new AsyncDisposableStack()
   const data = await openDataStore({ ...options, ...(dimension === undefined ? {} : { dimension }) })
   opened.defer(() => data.close())
-  await data.declare(mainNumber, declaredIn(main))
+  await data.declare(mainNumber, main)
   await addKeyedRequests(data.main, stream, appliedOf(main, logId))
   let each = await stream.take('collection')
   for (; each !== undefined; each = await stream.take('collection'))
-    await addCollection(data, stream, each.read(), logId)
-  const aliases = new Map(message.entries('aliases'))
-  if (aliases.size > 0) await data.setAliases(aliases, [])
-  const floor = { floor: Number(head.position), floorClockUs: head.clockUs }
+    await addCollection(data, stream, { name: each.name, ...each.settings! }, logId)
+  if (head.aliases.size > 0) await data.setAliases(head.aliases, [])
+  const floor = { floor: head.position, floorClockUs: head.clockUs }
   await data.main.commit({ ...nothing, applied: { ...appliedOf(main, logId), ...floor } })
   return floor.floor
 }
 
 /** What a collection has applied: that of the other node, and none of the partitions. */
-function appliedOf({ applied, sequence }: Fields<CollectionHead>, logId: string): Applied {
-  const { position = 0, clockUs = 0, base = sequence } = applied?.read() ?? {}
+function appliedOf({ applied, sequence }: NewCollection, logId: string): Applied {
+  const { position = 0, clockUs = 0, base = sequence } = applied ?? {}
   return {
     logId,
-    position: Number(position),
+    position,
     clockUs,
     floor: 0,
     floorClockUs: 0,
-    base: Number(base),
+    base,
     digest: new PartitionDigest().bytes,
     held: new PartitionSet().bytes,
   }
 }
 
-function declaredIn({ words, quotas }: Fields<CollectionHead>): Declared {
-  return { words: words && wordSettingsOf(words), quotas: quotas && valuesIn(quotas.read()) }
-}
-
 async function addCollection(
   data: DataStore,
   stream: PointsReader,
-  head: Fields<CollectionHead>,
+  settings: NewCollection & { readonly name: string },
   logId: string,
 ): Promise<void> {
-  const { name, dimension, hnsw } = head
-  const { number } = await data.create({ name, dimension, hnsw: hnsw?.read() ?? {}, ...declaredIn(head) })
+  const { name, dimension, hnsw, words, quotas } = settings
+  const { number } = await data.create({ name, dimension, hnsw, words, quotas })
   const store = await data.open(number)
   try {
-    const applied = appliedOf(head, logId)
+    const applied = appliedOf(settings, logId)
     await addKeyedRequests(store, stream, applied)
     await store.commit({ ...nothing, applied })
   } finally {
@@ -164,8 +157,8 @@ async function addKeyedRequests(store: Store, stream: PointsReader, applied: App
   // By this clock no request is too old.
   const early = { ...applied, position: 0, clockUs: 0 }
   for (let keys = await stream.take('keys'); keys; keys = await stream.take('keys')) {
-    const keyedRequests = Array.from(keys.items('items'), (item): KeyedRequest => {
-      const request = decodeKeyedRequest(Buffer.from(item.read().record))
+    const keyedRequests = keys.records.map((record): KeyedRequest => {
+      const request = decodeKeyedRequest(Buffer.from(record))
       if (request === undefined) throw wrong('a keyed request does not match its checksum')
       return request
     })

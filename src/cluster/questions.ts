@@ -1,0 +1,28 @@
+import { DatabaseError } from '../base/errors.ts'
+import { fromBytes, toBytes } from '../base/plain-values.ts'
+
+/**
+ * What nodes ask each other, as values, like calls between threads: both ends have the same types. What is stored, such
+ * as a record of the log, has messages of proto/cluster.proto instead, and so has what carries the questions.
+ */
+
+/**
+ * The form of all questions and their answers. Nodes of two programs may run while a cluster is upgraded, so whoever
+ * renames a field of these types, or gives it another meaning, counts this up: nodes then refuse each other's questions
+ * in place of misunderstanding them. A new field that others may ignore changes nothing.
+ */
+const form = 1
+
+export function encodeQuestion(question: object): Buffer {
+  return toBytes({ form, ...question })
+}
+
+/** @throws DatabaseError `not_ready` for a question of another form */
+export function decodeQuestion<Question extends object>(bytes: Buffer): Question {
+  const question = fromBytes(bytes) as Question & { readonly form: number }
+  if (question.form === form) return question
+  throw new DatabaseError(
+    'not_ready',
+    'the nodes of the cluster run programs that do not understand each other: upgrade all of them',
+  )
+}
