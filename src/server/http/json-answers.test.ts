@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { CollectionInfo } from '../../base/collection.ts'
-import type { FieldNotes } from './ignored-fields.ts'
 import { encodeAliases, encodeCollection, encodeCollections } from './json-answers.ts'
+import type { FieldNotes } from './json-objects.ts'
 import { decodeAliases, decodeCollection } from './json-requests.ts'
 
 /** Decodes a short body, which takes only one turn. */

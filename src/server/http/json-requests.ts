@@ -31,136 +31,29 @@ import {
   tooManyGrades,
   tooManyJudgements,
 } from '../../api/evaluate-points.ts'
-import type { InsertVectorsBatchInput, OnErrorInput } from '../../api/insert-points.ts'
+import type { InsertVectorsBatchInput } from '../../api/insert-points.ts'
 import type { CreateKeyInput } from '../../api/inspect-service.ts'
 import type { CountPointsInput, FacetPointsInput, ListPointsInput } from '../../api/read-points.ts'
 import type { SearchPointsBatchInput } from '../../api/search-points.ts'
 import type { SearchInput, StatisticsInput } from '../../api/search-query.ts'
 import { type PayloadInput, type PointInput, pathsMax, tooManyPaths } from '../../api/validation.ts'
 import type { KeyQuotas } from '../../base/api-key.ts'
-import { placeOf } from '../../base/attributes.ts'
 import { wordBounds } from '../../base/collection.ts'
-import { DatabaseError, invalid } from '../../base/errors.ts'
+import { type DatabaseError, invalid } from '../../base/errors.ts'
 import { type AskedInclude, dimensionMax, includeNames } from '../../base/point.ts'
-import { snakeCase } from '../../base/spelling.ts'
 import { inTurns } from '../../base/turns.ts'
 import { readAttributes, readDateTime, readExactNumber, readSet } from '../../messages/json-attributes.ts'
 import { readFilter } from '../../messages/json-filter.ts'
 import {
   expectKind,
-  type JsonKind,
   membersAt,
   readBoolean,
   readNumber,
   readString,
   readText,
-  wrongType,
 } from '../../messages/json-reader.ts'
-import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
-import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
-
-/** Reads values of expected types. Messages name the path of a fault. */
-
-/** Reads the value of a field. */
-type FieldReader<Value> =
-  | ((json: JsonScanner, at: string) => Value | undefined)
-  /** For a value that may take long: yields from time to time. */
-  | { steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, Value, void> }
-
-type FieldReaders<Input> = {
-  readonly [Name in keyof Input]?: FieldReader<Exclude<Input[Name], undefined>>
-}
-
-/** Reads an object by a table of its fields, whose names in JSON follow from those in the input, without units. */
-class ObjectReader<Input extends object> {
-  readonly #readers: ReadonlyMap<string, readonly [name: string, read: FieldReader<unknown>]>
-  readonly #names: readonly string[]
-  readonly #strictName: string | undefined
-
-  /** @param strictName the object's name in messages, if other fields are refused and not skipped */
-  constructor(fields: FieldReaders<Input>, strictName?: string) {
-    const entries = Object.entries(fields as Readonly<Record<string, FieldReader<unknown>>>)
-    this.#readers = new Map(entries.map(([name, read]) => [snakeCase(name.replace(/Us$/, '')), [name, read]]))
-    this.#names = [...this.#readers.keys()]
-    this.#strictName = strictName
-  }
-
-  /**
-   * Reads the next value; yields from time to time, also for long unknown or repeated fields.
-   *
-   * @param at the place of the object; '' for the body itself
-   */
-  *steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, Input, void> {
-    const input: Record<string, unknown> = {}
-    const path = at === '' ? '' : `${at}.`
-    for (const key of membersAt(json, path)) {
-      const field = this.#readers.get(key)
-      if (field !== undefined) {
-        const [name, read] = field
-        const place = path + key
-        input[name] = typeof read === 'function' ? read(json, place) : yield* read.steps(json, place, notes)
-      } else if (this.#strictName === undefined) yield* skipUnknown(json, path, key, notes, this.#names)
-      else {
-        const others = this.#names.slice(0, -1).join(', ')
-        const known = others === '' ? this.#names[0] : `${others} and ${this.#names.at(-1)}`
-        const place = placeOf(at, key).replace(/^\./, '')
-        throw invalid(`${place} is not known: ${this.#strictName} has ${known}`)
-      }
-      if (json.isTurnOver()) yield undefined
-    }
-    return input as Input
-  }
-}
-
-/**
- * Skips an unknown field; yields from time to time.
- *
- * @param path of the object, with a trailing dot
- * @param names the known fields of the object
- */
-function* skipUnknown(
-  json: JsonScanner,
-  path: string,
-  key: string,
-  notes: FieldNotes,
-  names: readonly string[],
-): Generator<undefined, void, void> {
-  noteIgnored(notes, path, key, names)
-  yield* json.skipInTurns()
-}
-
-/** Reads an array of numbers that float32 can hold. */
-function readVector(json: JsonScanner, path: string): Float32Array {
-  expectKind(json, 'array', path, 'an array of numbers')
-  const plain = json.numbers(dimensionMax)
-  if (plain !== undefined) return plain
-  const flat = json.flatArray(dimensionMax)
-  if (typeof flat === 'number') {
-    throw invalid(`${path} has ${flat} dimensions, the maximum is ${dimensionMax}`)
-  }
-  const components = flat ?? Array.from(json.elements(), (index) => readComponent(json, path, index))
-  const vector = new Float32Array(components.length)
-  for (let index = 0; index < components.length; index += 1) {
-    const component = components[index]
-    if (typeof component !== 'number') throw wrongType(kindOf(component), `${path}[${index}]`, 'a number')
-    vector[index] = component
-    if (!Number.isFinite(vector[index])) {
-      throw invalid(`${path}[${index}] is ${component}, beyond what float32 can hold (about 3.4e38)`)
-    }
-  }
-  return vector
-}
-
-/** Reads one component of an array that is malformed or has values that are not numbers; throws at the fault. */
-function readComponent(json: JsonScanner, path: string, index: number): number {
-  if (index >= dimensionMax) throw invalid(`${path} has more than ${dimensionMax} dimensions`)
-  return readNumber(json, `${path}[${index}]`)
-}
-
-/** The kind of a value that is neither a number, string, array nor object. */
-function kindOf(value: unknown): JsonKind {
-  return value === null ? 'null' : 'boolean'
-}
+import { BatchBody, type FieldNotes, type FieldReaders, listOf, ObjectReader } from './json-objects.ts'
+import { JsonScanner } from './json-scanner.ts'
 
 /**
  * The bodies of requests: their fields, and how each is read. Checks the types of JSON values, with the path of the fault
@@ -345,17 +238,7 @@ const judgement = new ObjectReader<JudgementInput>(
 )
 
 export const decodeEvaluation: Decode<EvaluatePointsInput> = bodyOf({
-  judgements: {
-    *steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, JudgementInput[], void> {
-      expectKind(json, 'array', at, 'an array of judgements')
-      const judgements: JudgementInput[] = []
-      for (const index of json.elements()) {
-        if (index === judgementsMax) throw tooManyJudgements()
-        judgements.push(yield* judgement.steps(json, `${at}[${index}]`, notes))
-      }
-      return judgements
-    },
-  },
+  judgements: listOf(judgement, judgementsMax, tooManyJudgements, 'an array of judgements'),
   k: readNumber,
   sweep: readPaths,
   similarity: readString,
@@ -441,6 +324,23 @@ export function decodeQueries(body: Buffer, notes: FieldNotes): SearchPointsBatc
   return { queries: new BatchBody(body, notes).items('queries', query) }
 }
 
+/** Reads an array of numbers that float32 can hold. */
+function readVector(json: JsonScanner, path: string): Float32Array {
+  expectKind(json, 'array', path, 'an array of numbers')
+  const plain = json.numbers(dimensionMax)
+  if (plain !== undefined) return plain
+  const components: number[] = []
+  for (const index of json.elements()) {
+    if (index === dimensionMax) throw invalid(`${path} has more than ${dimensionMax} dimensions`)
+    const component = readNumber(json, `${path}[${index}]`)
+    if (!Number.isFinite(Math.fround(component))) {
+      throw invalid(`${path}[${index}] is ${component}, beyond what float32 can hold (about 3.4e38)`)
+    }
+    components.push(component)
+  }
+  return Float32Array.from(components)
+}
+
 /** Reads an object of numbers by name; stops reading at the first beyond the limit. */
 function readNumbers(
   json: JsonScanner,
@@ -472,25 +372,6 @@ function readExamples(json: JsonScanner, at: string): readonly string[] {
   return readTexts(json, at, examplesMax, () => tooManyExamples(at))
 }
 
-/** Reads an array of objects; stops reading at the first one beyond the limit. */
-function listOf<Item extends object>(
-  item: ObjectReader<Item>,
-  countMax: number,
-  tooMany: (at: string) => DatabaseError,
-): { steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, Item[], void> } {
-  return {
-    *steps(json, at, notes) {
-      expectKind(json, 'array', at)
-      const items: Item[] = []
-      for (const index of json.elements()) {
-        if (index === countMax) throw tooMany(at)
-        items.push(yield* item.steps(json, `${at}[${index}]`, notes))
-      }
-      return items
-    },
-  }
-}
-
 function readTexts(
   json: JsonScanner,
   at: string,
@@ -510,87 +391,4 @@ function readSelected(json: JsonScanner, at: string): readonly string[] | boolea
   if (json.peek() === 'boolean') return json.boolean()
   expectKind(json, 'array', at, 'an array of paths, or true for all attributes')
   return readPaths(json, at)
-}
-
-/** The body of a batch: its items, and `on_error`, which may precede or follow them. */
-class BatchBody implements OnErrorInput {
-  readonly #body: Buffer
-  readonly #notes: FieldNotes
-  #onError: string | undefined
-
-  constructor(body: Buffer, notes: FieldNotes) {
-    this.#body = body
-    this.#notes = notes
-  }
-
-  get value(): string | undefined {
-    return this.#onError
-  }
-
-  /**
-   * Yields the items, and reads each one only when it is requested, so that items after a bad one are only created if
-   * the iteration continues. Yields undefined after a long stretch without an item.
-   */
-  *items<Item extends object>(
-    field: string,
-    fields: ObjectReader<Item>,
-    { onError = false }: { readonly onError?: boolean } = {},
-  ): Generator<Item | DatabaseError | undefined, void, void> {
-    const json = new JsonScanner(this.#body, yield* isUtf8InTurns(this.#body))
-    let found = false
-    for (const key of membersAt(json, '')) {
-      if (key === field) {
-        // The items of the first list were already yielded, so a second list cannot replace them.
-        if (found) throw invalid(`${field} appears twice`)
-        found = true
-        yield* itemsOf(json, field, fields, this.#notes)
-      } else if (onError && key === onErrorField) {
-        this.#onError = readString(json, onErrorField)
-      } else {
-        yield* skipUnknown(json, '', key, this.#notes, onError ? [field, onErrorField] : [field])
-      }
-      if (json.isTurnOver()) yield undefined
-    }
-    json.end()
-    if (!found) throw invalid(`${field} is missing`)
-  }
-
-  /** Finds `on_error` by scanning the whole body; only necessary after a bad item. */
-  *find(): Generator<undefined, string | undefined, void> {
-    const json = new JsonScanner(this.#body, true)
-    let found: string | undefined
-    for (const key of membersAt(json, '')) {
-      if (key === onErrorField) found = readString(json, onErrorField)
-      else yield* json.skipInTurns()
-      if (json.isTurnOver()) yield undefined
-    }
-    return found
-  }
-}
-
-const onErrorField = 'on_error'
-
-/** Yields the items of a list, and a bad item as its error. The items after it are read if the iteration continues. */
-function* itemsOf<Item extends object>(
-  json: JsonScanner,
-  field: string,
-  fields: ObjectReader<Item>,
-  notes: FieldNotes,
-): Generator<Item | DatabaseError | undefined, void, void> {
-  expectKind(json, 'array', field)
-  for (const index of json.elements()) {
-    const start = json.at
-    let item: Item | DatabaseError
-    try {
-      item = yield* fields.steps(json, `${field}[${index}]`, notes)
-    } catch (error) {
-      if (!(error instanceof DatabaseError)) throw error
-      item = error
-    }
-    yield item
-    if (item instanceof DatabaseError) {
-      json.goBack(start)
-      yield* json.skipInTurns()
-    }
-  }
 }

@@ -130,27 +130,6 @@ export class JsonScanner implements JsonReader {
     return values
   }
 
-  /**
-   * Reads an array without strings, arrays and objects, parsed natively. If it has more than `countMax` values, returns
-   * only their number. Returns undefined, and reads nothing, for any other value.
-   */
-  flatArray(countMax: number): readonly unknown[] | number | undefined {
-    this.peek()
-    const end = this.#bytes.indexOf(closeBracket, this.#at) + 1
-    const text = this.#bytes.toString('latin1', this.#at, end)
-    if (text.includes('"') || text.includes('{') || text.includes('[', 1)) return undefined
-    const count = text.length > 2 * countMax ? this.#commas(end) + 1 : 0
-    if (count > countMax) return count
-    try {
-      const values: readonly unknown[] = JSON.parse(text)
-      this.#at = end
-      return values
-    } catch {
-      // Reading it element by element finds the fault and its position.
-      return undefined
-    }
-  }
-
   string(): string {
     if (this.#next() !== quote) throw this.#unexpected()
     const start = this.#at
@@ -296,12 +275,6 @@ export class JsonScanner implements JsonReader {
   #skipDigits(): void {
     if (!isDigit(this.#byte())) throw this.#unexpected()
     while (isDigit(this.#byte())) this.#at += 1
-  }
-
-  #commas(end: number): number {
-    let count = 0
-    for (let at = this.#at; at < end; at += 1) if (this.#bytes[at] === comma) count += 1
-    return count
   }
 
   /** Returns the literal at this position. */

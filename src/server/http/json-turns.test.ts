@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
-import type { FieldNotes } from './ignored-fields.ts'
+import type { FieldNotes } from './json-objects.ts'
 import {
   decodeAliases,
   decodeCollection,

@@ -2,7 +2,6 @@ import { type OperationName, type OperationTypes, operations } from '../../api/o
 import type { AnswerRoom } from '../../base/budgets.ts'
 import { collectionPrefix, type HttpOperation, httpPath } from '../../messages/http-paths.ts'
 import type { JsonAnswer, StreamedAnswer } from './answers.ts'
-import type { FieldNotes } from './ignored-fields.ts'
 import {
   decodeAuditQuery,
   encodeAudit,
@@ -30,6 +29,7 @@ import {
   encodeSearch,
   encodeSearches,
 } from './json-answers.ts'
+import type { FieldNotes } from './json-objects.ts'
 import {
   decodeAliases,
   decodeCollection,

@@ -13,7 +13,7 @@ import { cutSlowReader, RequestBody, readBody, refuseAndClose } from './bodies.t
 import { answerBelowFramework, Connections, refuseMalformed, socketOptions } from './connections.ts'
 import { errorOfFramework, headOf, otherType, sendError } from './errors.ts'
 import { serveHttp2 } from './http2.ts'
-import { type FieldNotes, noteIgnored, readStrictHeader, strictHeader } from './ignored-fields.ts'
+import { type FieldNotes, noteIgnored, readStrictHeader, strictHeader } from './json-objects.ts'
 import { addOperations, auditRefusal } from './operations.ts'
 import { addConsole, addDocs, addPages } from './pages.ts'
 import { allowOrigins, refuseRequests } from './refusals.ts'
