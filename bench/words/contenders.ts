@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
-import { encodePart } from '../../src/words/part-file.ts'
+import { encodePart } from '../../src/words/word-files.ts'
 import { WordIndex } from '../../src/words/word-index.ts'
 
 /** An engine with the texts of one collection. */

@@ -1,5 +1,5 @@
 import { scalarDistance } from '../../src/kernels/scalar.ts'
-import { fused } from '../../src/search/word-legs.ts'
+import { fused } from '../../src/search/leg-search.ts'
 import { WordIndex } from '../../src/words/word-index.ts'
 import { shown, table } from '../shared/table.ts'
 import { depth, type Judged, meanNdcg } from './relevance.ts'

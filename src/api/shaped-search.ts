@@ -1,5 +1,4 @@
-import { scalarsAt } from '../base/attribute-json.ts'
-import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
+import { DateTime, GeoPoint, type Scalar, scalarsAt } from '../base/attributes.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { onlyIds } from '../base/filter-builder.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { attributesFromJson, attributesToJson } from './attribute-json.ts'
 import { applyPatch, checkPatchPaths, selectAttributes } from './attribute-patch.ts'
+import { attributesFromJson, attributesToJson } from './attributes.ts'
 import type { Patch, Payload } from './point.ts'
 
 const before = '{"a":{"b":1,"c":2},"list":[{"x":1,"y":2},[{"x":3}],4],"n":1}'

@@ -1,11 +1,13 @@
-import { attributesToJson, isList, isMap } from './attribute-json.ts'
 import {
   type Attributes,
   type AttributeValue,
   attributeLimits,
+  attributesToJson,
   checkPath,
   DateTime,
   GeoPoint,
+  isList,
+  isMap,
   shownText,
 } from './attributes.ts'
 import { invalid } from './errors.ts'

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import { attributeToJson } from './attribute-json.ts'
-import { DateTime, GeoPoint, type Scalar } from './attributes.ts'
+import { attributeToJson, DateTime, GeoPoint, type Scalar } from './attributes.ts'
 import type { Filter, Test } from './filter.ts'
 import { boundsText, operandText } from './filter-text.ts'
 import { contentTypes } from './point.ts'

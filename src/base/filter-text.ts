@@ -1,5 +1,4 @@
-import { attributeToJson, numberToJson } from './attribute-json.ts'
-import type { GeoPoint } from './attributes.ts'
+import { attributeToJson, type GeoPoint, numberToJson } from './attributes.ts'
 import { type Bounds, boundNames, type Filter, operatorOf, type Test } from './filter.ts'
 import { idBytes, idFromBytes } from './ids.ts'
 

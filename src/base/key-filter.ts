@@ -1,6 +1,12 @@
-import { attributeToJson, isList, isMap } from './attribute-json.ts'
 import { overlap } from './attribute-patch.ts'
-import { type Attributes, type AttributeValue, DateTime } from './attributes.ts'
+import {
+  type Attributes,
+  type AttributeValue,
+  attributeToJson,
+  DateTime,
+  isList,
+  isMap,
+} from './attributes.ts'
 import { DatabaseError } from './errors.ts'
 import type { Bounds, Filter, Ordered, Test } from './filter.ts'
 import type { Patch, Payload } from './point.ts'

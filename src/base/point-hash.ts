@@ -1,5 +1,5 @@
 import type { Hash } from 'node:crypto'
-import { attributesToJson } from './attribute-json.ts'
+import { attributesToJson } from './attributes.ts'
 import { contentTypes, type NewPoint } from './point.ts'
 
 /**

@@ -1,5 +1,4 @@
-import { isList, isMap } from './attribute-json.ts'
-import type { Attributes, AttributeValue, Scalar } from './attributes.ts'
+import { type Attributes, type AttributeValue, isList, isMap, type Scalar } from './attributes.ts'
 import type { Filter } from './filter.ts'
 
 /** The metrics that a query can choose. A metric's position is its number in `vectordb.Similarity`. */

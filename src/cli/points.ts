@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
-import { jsonNumbers } from '../base/attribute-json.ts'
-import { dateTimeWords, parseDateTime } from '../base/attributes.ts'
+import { dateTimeWords, jsonNumbers, parseDateTime } from '../base/attributes.ts'
 import { type ContentType, contentTypes, type Metric } from '../base/point.ts'
 import type {
   Boost,

@@ -1,4 +1,4 @@
-import { jsonNumbers } from '../base/attribute-json.ts'
+import { jsonNumbers } from '../base/attributes.ts'
 import { cancellation, DatabaseError, reasonHeader, reasonIn, reasonOfStatus } from '../base/errors.ts'
 import { positionHeader } from '../base/request-headers.ts'
 import { snakeCase } from '../base/spelling.ts'

@@ -1,5 +1,4 @@
-import { wholeMax } from '../base/attribute-json.ts'
-import { DateTime, dateTimeOf, GeoPoint } from '../base/attributes.ts'
+import { DateTime, dateTimeOf, GeoPoint, wholeMax } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { isUuid } from '../base/point.ts'
 import { type AttributeInput, type AttributesInput, microsecondsIn } from './values.ts'

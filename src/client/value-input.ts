@@ -1,4 +1,3 @@
-import { wholeMax } from '../base/attribute-json.ts'
 import {
   type Attributes,
   type AttributeValue,
@@ -12,6 +11,7 @@ import {
   GeoPoint,
   placeOf,
   type Scalar,
+  wholeMax,
 } from '../base/attributes.ts'
 import { invalid } from '../base/errors.ts'
 import { dimensionMax } from '../base/point.ts'

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { scalarsAt } from '../base/attribute-json.ts'
+import { scalarsAt } from '../base/attributes.ts'
 import { contentPath, type WordSettings } from '../base/collection.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'

@@ -1,5 +1,10 @@
-import { isMap } from '../base/attribute-json.ts'
-import { type Attributes, type AttributeValue, DateTime, halfSurrogateWords } from '../base/attributes.ts'
+import {
+  type Attributes,
+  type AttributeValue,
+  DateTime,
+  halfSurrogateWords,
+  isMap,
+} from '../base/attributes.ts'
 import { type NewPoint, type Payload, ttlSecondsMax } from '../base/point.ts'
 import { attributeNameOf, isAttributeName, type Mapping } from './mapping.ts'
 import { type Row, unread } from './table.ts'

@@ -1,10 +1,10 @@
-import { wholeMax } from '../base/attribute-json.ts'
 import {
   type Attributes,
   type AttributeValue,
   DateTime,
   GeoPoint,
   parseDateTime,
+  wholeMax,
 } from '../base/attributes.ts'
 import { isUuid } from '../base/point.ts'
 import type { Cell } from './table.ts'

@@ -3,8 +3,13 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { anyAttributes } from '../../test/support/attribute-values.ts'
 import { whole } from '../../test/support/whole-json.ts'
-import { attributesFromJson, attributesToJson } from '../base/attribute-json.ts'
-import { type Attributes, DateTime, GeoPoint } from '../base/attributes.ts'
+import {
+  type Attributes,
+  attributesFromJson,
+  attributesToJson,
+  DateTime,
+  GeoPoint,
+} from '../base/attributes.ts'
 import { encodeAttributes, encodeDateTime, readAttributes, readDateTime, readSet } from './json-attributes.ts'
 
 const path = 'payload.attributes'

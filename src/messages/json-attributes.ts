@@ -1,8 +1,8 @@
-import { attributesToJson, wholeMax } from '../base/attribute-json.ts'
 import { checkAttributes } from '../base/attribute-patch.ts'
 import {
   type Attributes,
   type AttributeValue,
+  attributesToJson,
   checkDateText,
   checkDepth,
   checkGeo,
@@ -15,6 +15,7 @@ import {
   placeOf,
   type Scalar,
   shownText,
+  wholeMax,
 } from '../base/attributes.ts'
 import { invalid } from '../base/errors.ts'
 import { expectKind, type JsonReader, membersAt, readString, readText, wrongType } from './json-reader.ts'

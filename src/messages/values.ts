@@ -1,4 +1,3 @@
-import { isList } from '../base/attribute-json.ts'
 import { checkAttributes } from '../base/attribute-patch.ts'
 import {
   type Attributes,
@@ -12,6 +11,7 @@ import {
   checkWrittenBytes,
   DateTime,
   GeoPoint,
+  isList,
   placeOf,
   type Scalar,
 } from '../base/attributes.ts'

@@ -4,7 +4,7 @@ import { filterKey } from '../base/filter-key.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import { pinnedHitsMax, type SearchQuery } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
-import { isHybrid, type Scored } from './word-legs.ts'
+import { isHybrid, type Scored } from './leg-search.ts'
 
 /** The hits of all pages of a search, as of its first page. */
 export interface PinnedHits {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { newFilterId, type SlotBits } from '../index/slot-filter.ts'
 import { Doorbell } from './board.ts'
+import { KnownFilters } from './executor.ts'
 import type { FilterMessage, ToSearchThread } from './messages.ts'
-import { KnownFilters } from './search-thread.ts'
 
 function bits(): SlotBits {
   return { id: newFilterId(), version: 0, words: new Uint32Array(new SharedArrayBuffer(4)) }

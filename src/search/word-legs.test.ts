@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { randomVector, seededRandom } from '../../test/support/random.ts'
-import type { SearchQuery } from '../base/point.ts'
-import { distanceMetrics, nearness } from '../base/point.ts'
+import { distanceMetrics, nearness, type SearchQuery } from '../base/point.ts'
 import { scalarDistance, scalarDistances } from '../kernels/scalar.ts'
-import { contenders, fused, inUnits, type Leg } from './word-legs.ts'
+import { contenders, fused, inUnits, type Leg } from './leg-search.ts'
 
 const seed = 11
 

@@ -7,7 +7,16 @@ import { idBytes } from '../base/ids.ts'
 import type { HitDetails, Include, Profile, SearchQuery, WordCounts, WordStatistics } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
-import { type Candidate, LegSearch, type LegSearchOptions, withStep } from './leg-search.ts'
+import {
+  type Candidate,
+  fused,
+  LegSearch,
+  type LegSearchOptions,
+  type Legs,
+  legSizeOf,
+  type Scored,
+  withStep,
+} from './leg-search.ts'
 import { TouchedSlots } from './one-moment.ts'
 import {
   cursorAt,
@@ -19,7 +28,6 @@ import {
 } from './pinned-pages.ts'
 import type { Run, SearchedPoints, SearchedWords } from './query-planner.ts'
 import { SearchAnswers } from './search-answers.ts'
-import { fused, type Legs, legSizeOf, type Scored } from './word-legs.ts'
 
 interface WordSearchOptions extends LegSearchOptions {
   readonly maxDetailBytes: number

@@ -4,7 +4,13 @@ import type { Http2Session, ServerHttp2Stream } from 'node:http2'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { promisify } from 'node:util'
+import type { ApiContext } from '../api/call.ts'
+import type { Keyring, RefusedKeys } from '../base/api-key.ts'
+import type { BodyBudgets } from '../base/budgets.ts'
+import type { Logger } from '../base/log.ts'
+import type { ServiceMetrics } from '../base/metrics.ts'
 import type { Protocol, ServerCertificate } from './certificate.ts'
+import type { ReadScheduler } from './read-scheduler.ts'
 
 /** The connections of both transports: how they are accepted, and what holds for all that speak HTTP/2. */
 
@@ -134,3 +140,46 @@ export function detachListeners(this: ServerHttp2Stream): void {
 const { removeAllListeners, on } = EventEmitter.prototype
 
 function ignore(): void {}
+
+/** What both servers need. */
+export interface ServerOptions {
+  readonly context: ApiContext
+  readonly host: string
+  readonly port: number
+  /** Whether other threads listen on the same port. */
+  readonly reusePort?: boolean
+  /** With one, the port speaks TLS. */
+  readonly certificate?: ServerCertificate | undefined
+  readonly maxRequestBytes: number
+  /** Time a client has to send a whole request, and to receive a whole answer. */
+  readonly requestTimeoutMs: number
+  readonly budgets: BodyBudgets
+  readonly readScheduler: ReadScheduler
+  readonly refusedKeys: RefusedKeys
+  readonly metrics: ServiceMetrics
+  readonly logger: Logger
+}
+
+export interface HttpServerOptions extends ServerOptions {
+  /**
+   * A key of these is required on all pages except health, readiness, the start page, the docs and the console.
+   * Undefined leaves HTTP open.
+   */
+  readonly keys: Keyring | undefined
+  /** Origins of web pages that may call this server from a browser; an open server on loopback has their names. */
+  readonly corsOrigins: readonly string[]
+  readonly console: ConsoleOptions
+  /**
+   * Returns what is amiss although the service is ready.
+   *
+   * @throws DatabaseError `not_ready`
+   */
+  readonly readiness: () => readonly string[] | Promise<readonly string[]>
+}
+
+export interface ConsoleOptions {
+  /** Origins of images, in addition to the service and the payloads themselves. */
+  readonly imageOrigins: readonly string[]
+  /** The port in the gRPC queries that the console shows. */
+  readonly grpcPort: number
+}

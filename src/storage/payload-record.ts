@@ -1,6 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { attributesFromJson } from '../base/attribute-json.ts'
-import { type Attributes, dateTimeOf } from '../base/attributes.ts'
+import { type Attributes, attributesFromJson, dateTimeOf } from '../base/attributes.ts'
 import { assert } from '../base/errors.ts'
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import { type ContentType, contentTypes, type Payload } from '../base/point.ts'

@@ -17,8 +17,7 @@ import {
   insertionsOf,
   type PlacedChange,
 } from '../../test/support/stored-points.ts'
-import { attributesFromJson } from '../base/attribute-json.ts'
-import type { Attributes } from '../base/attributes.ts'
+import { type Attributes, attributesFromJson } from '../base/attributes.ts'
 import { idFromBytes } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import { contentTypes, type Payload } from '../base/point.ts'

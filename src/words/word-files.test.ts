@@ -11,9 +11,8 @@ import { defaultB, defaultK1 } from './bm25.ts'
 import { mergeParts } from './merge-parts.ts'
 import { Part } from './part.ts'
 import type { PartContent } from './part-content.ts'
-import { decodePart, loadPart, savePart } from './part-file.ts'
 import { PendingPart } from './pending-part.ts'
-import { WordFiles } from './word-files.ts'
+import { decodePart, loadPart, savePart, WordFiles } from './word-files.ts'
 import { WordIndex } from './word-index.ts'
 
 const seed = 20_261_129

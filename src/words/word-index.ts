@@ -20,8 +20,14 @@ import { mergeParts } from './merge-parts.ts'
 import { Part, type PartAddresses } from './part.ts'
 import { type PartContent, weightedFrequencies, weightedLengths } from './part-content.ts'
 import { PendingPart } from './pending-part.ts'
-import { WantedTexts } from './wanted-texts.ts'
-import { type Highlight, highlights, matchingSlots, type SlotBitmap, type Wanted } from './word-matches.ts'
+import {
+  type Highlight,
+  highlights,
+  matchingSlots,
+  type SlotBitmap,
+  type Wanted,
+  WantedTexts,
+} from './word-matches.ts'
 import { type PartQuery, searcherBytes, WordSearcher } from './word-searcher.ts'
 
 /**

@@ -1,5 +1,5 @@
-import { attributesToJson } from '../base/attribute-json.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
+import { attributesToJson } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { type Patch, type Payload, payloadBytes } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'

@@ -4,7 +4,7 @@
  */
 import { cpSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { attributesToJson } from '../../src/base/attribute-json.ts'
+import { attributesToJson } from '../../src/base/attributes.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { contentTypes, distanceMetrics } from '../../src/base/point.ts'
 import type { Diagnosis } from '../../src/collections/doctor.ts'

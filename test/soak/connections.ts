@@ -8,7 +8,7 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
-import { jsonNumbers } from '../../src/base/attribute-json.ts'
+import { jsonNumbers } from '../../src/base/attributes.ts'
 import { VectorDB } from '../../src/messages/generated/vectordb_pb.js'
 import { frame, RawHttp2 } from '../support/raw-http2.ts'
 import { apiKey } from '../support/service.ts'

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { jsonNumbers } from '../../src/base/attribute-json.ts'
+import { jsonNumbers } from '../../src/base/attributes.ts'
 import type { Filter } from '../../src/base/filter.ts'
 import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
 import { fieldsJson, type HitAnswer, hitOf } from '../../src/client/http-call.ts'

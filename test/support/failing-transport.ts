@@ -3,8 +3,8 @@ import { createBodyBudgets } from '../../src/base/budgets.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
 import { readConfig } from '../../src/config.ts'
+import type { ServerOptions } from '../../src/server/listener.ts'
 import { ReadScheduler } from '../../src/server/read-scheduler.ts'
-import type { ServerOptions } from '../../src/server/server-options.ts'
 import { noCollections } from './no-collections.ts'
 
 /** Options of a real server over a database that fails every request, as during loading or after a fault. */

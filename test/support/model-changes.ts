@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import { attributeToJson } from '../../src/base/attribute-json.ts'
-import type { AttributeValue, Scalar } from '../../src/base/attributes.ts'
+import { type AttributeValue, attributeToJson, type Scalar } from '../../src/base/attributes.ts'
 import type { Patch, Payload } from '../../src/base/point.ts'
 import type { Include } from '../../src/client/client.ts'
 import { type ModelPoint, patched } from './model.ts'

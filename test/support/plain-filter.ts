@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { attributeToJson } from '../../src/base/attribute-json.ts'
 import {
   type Attributes,
   type AttributeValue,
+  attributeToJson,
   DateTime,
   GeoPoint,
   type Scalar,

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { jsonNumbers } from '../../../src/base/attribute-json.ts'
+import { jsonNumbers } from '../../../src/base/attributes.ts'
 import { createHttpClient } from '../../../src/client/index.ts'
 import { findWordNet, unitRows, wordNetLines, wordNetQueryLines } from '../../shared/data/wordnet.ts'
 import { median } from '../../shared/median.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { jsonNumbers } from '../../../src/base/attribute-json.ts'
+import { jsonNumbers } from '../../../src/base/attributes.ts'
 import { createGrpcClient } from '../../../src/client/grpc-client.ts'
 import {
   InsertVectorRequestSchema,

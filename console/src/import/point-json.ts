@@ -1,5 +1,4 @@
-import { attributesToJson, jsonNumbers } from '../../../src/base/attribute-json.ts'
-import { DateTime, formatDateTime } from '../../../src/base/attributes.ts'
+import { attributesToJson, DateTime, formatDateTime, jsonNumbers } from '../../../src/base/attributes.ts'
 import type { NewPoint } from '../../../src/base/point.ts'
 
 /** A point as the server's JSON. Its numbers are exact. */

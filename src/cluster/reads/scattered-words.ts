@@ -16,8 +16,6 @@ import type {
 } from '../../base/point.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { ListPage, ListQuery, ReadCall } from '../../points/database.ts'
-import { withStep } from '../../search/leg-search.ts'
-import { cursorAt, hitAt, type Pinned, pageOwnerOf } from '../../search/pinned-pages.ts'
 import {
   fused,
   inUnits,
@@ -26,7 +24,9 @@ import {
   type Legs,
   legSizeOf,
   type Scored,
-} from '../../search/word-legs.ts'
+  withStep,
+} from '../../search/leg-search.ts'
+import { cursorAt, hitAt, type Pinned, pageOwnerOf } from '../../search/pinned-pages.ts'
 import { highlighted, type NodeLegs, statisticsOf, withHighlighted } from '../../search/word-search.ts'
 import { mergedProfile } from './merged-answers.ts'
 import type { ReadAnswers, ReadKind, ReadQueries } from './node-reads.ts'

@@ -5,8 +5,12 @@ import type { Collection } from '../../collections/collection.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
 import type { PointsSnapshot } from '../../points/database.ts'
 import { addSums, PartitionDigest } from '../../storage/applied.ts'
-import { sortOrders } from '../../storage/snapshot/live-orders.ts'
-import { type Changes, type SnapshotHeader, SnapshotWriter } from '../../storage/snapshot/snapshot-format.ts'
+import {
+  type Changes,
+  type SnapshotHeader,
+  SnapshotWriter,
+  sortOrders,
+} from '../../storage/snapshot/snapshot-format.ts'
 import { SnapshotReader } from '../../storage/snapshot/snapshot-reader.ts'
 import type { Moment, Snapshot } from '../../storage/store.ts'
 import type { HeldPartitions } from '../../write/replica.ts'

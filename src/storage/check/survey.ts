@@ -1,7 +1,6 @@
 import { closeSync, existsSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
-import { attributesToJson, jsonNumbers } from '../../base/attribute-json.ts'
-import { DateTime, formatDateTime } from '../../base/attributes.ts'
+import { attributesToJson, DateTime, formatDateTime, jsonNumbers } from '../../base/attributes.ts'
 import { defaultCollection } from '../../base/collection.ts'
 import { beyondRepair } from '../../base/errors.ts'
 import { writeWholeFile } from '../../base/files.ts'

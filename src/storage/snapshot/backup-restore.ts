@@ -18,7 +18,7 @@ import {
   parallelMax,
   refused,
 } from './backup.ts'
-import { OrdersToFind } from './live-orders.ts'
+import { OrdersToFind } from './snapshot-format.ts'
 import { type SnapshotPoint, SnapshotReader } from './snapshot-reader.ts'
 import { fillStore, restoreInto } from './snapshot-restore.ts'
 

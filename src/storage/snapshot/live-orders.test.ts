@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../../test/support/random.ts'
-import { decodeOrders, encodeOrders, OrdersToFind, sortOrders } from './live-orders.ts'
+import { decodeOrders, encodeOrders, OrdersToFind, sortOrders } from './snapshot-format.ts'
 
 /** Orders as points are deleted and inserted: mostly in runs, in slots that are mostly in order. */
 function ordersOf(random: () => number, count: number): Float64Array {

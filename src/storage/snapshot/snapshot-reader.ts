@@ -2,7 +2,6 @@ import { DatabaseError } from '../../base/errors.ts'
 import { idFromBytes } from '../../base/ids.ts'
 import { contentTypes, dimensionMax, type Payload, type Point } from '../../base/point.ts'
 import { areNumbersOfPoint, payloadOf } from '../payload-record.ts'
-import { decodeOrders } from './live-orders.ts'
 import {
   type Changes,
   changesHeadBytes,
@@ -10,6 +9,7 @@ import {
   checksumBytes,
   decodeChanges,
   decodeHeader,
+  decodeOrders,
   decodePointHead,
   faultOfStart,
   faultOfTrailer,

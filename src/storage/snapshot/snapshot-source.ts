@@ -23,8 +23,7 @@ import { attributesOf, type RecordParts, scanRecord, splitRecord } from '../payl
 import type { AttributesTest, KnownPoints, Snapshot, SnapshotChoice, SnapshotPart } from '../store.ts'
 import { countSlots, hasSlot, slotsIn } from '../table.ts'
 import { faultIn, readLive, readMeta, type Tables } from '../tables.ts'
-import { sortOrders } from './live-orders.ts'
-import { type Changes, type SnapshotPointBytes, SnapshotWriter } from './snapshot-format.ts'
+import { type Changes, type SnapshotPointBytes, SnapshotWriter, sortOrders } from './snapshot-format.ts'
 
 /**
  * A snapshot of a store, which can be taken during writes.

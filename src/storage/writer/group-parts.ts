@@ -1,4 +1,4 @@
-import { attributesToJson } from '../../base/attribute-json.ts'
+import { attributesToJson } from '../../base/attributes.ts'
 import { assert } from '../../base/errors.ts'
 import type { Payload } from '../../base/point.ts'
 import { packRow, rowBytesOf } from '../key-layout.ts'
