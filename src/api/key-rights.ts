@@ -387,8 +387,6 @@ class KeyedDatabase implements Database {
   }
 
   async snapshot(): Promise<PointsSnapshot> {
-    const snapshot = this.#all.snapshotWithin?.(this.#filter)
-    if (snapshot !== undefined) return await snapshot
-    throw this.#refused('in a cluster, a snapshot has all points of a collection: list them instead')
+    throw this.#refused('a snapshot has all points of a collection')
   }
 }
