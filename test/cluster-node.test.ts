@@ -109,13 +109,13 @@ describe('nodes of a cluster', () => {
       const said = { zone: '', address: '', version: '', isReady: true }
       const other = b!.documents.connect()
       for (const announcement of [
-        { ...said, serves: true, position: position - 1 },
-        { ...said, serves: false, position },
+        { ...said, answers: true, position: position - 1 },
+        { ...said, answers: false, position },
       ]) {
         await other.announce('node-1', toJson(announcement))
         assert.equal(await Promise.race([unusable, delay(50, 'waits')]), 'waits')
       }
-      await other.announce('node-1', toJson({ ...said, serves: true, position }))
+      await other.announce('node-1', toJson({ ...said, answers: true, position }))
       assert.match(await unusable, /has lost a record after position \d+, which other nodes have applied/)
     })
   })
@@ -207,7 +207,7 @@ describe('nodes of a cluster', () => {
       const [a, b] = nodes
       await a!.up.node.database.insert([point('one')])
       await b!.up.node.latest(undefined)
-      while (b!.up.node.status.isReady) {
+      while (b!.up.node.status.answers) {
         // As if records had been applied differently. Repeated, because a group on its way to the disk replaces the
         // digest.
         b!.up.main.replica.addToDigest(new Uint8Array(16), 1)
@@ -216,7 +216,7 @@ describe('nodes of a cluster', () => {
       assert.match(b!.up.node.status.fault!, /other points than node-0 and node-2 in 1 partitions/)
       assert.equal(await b!.up.node.unusable, b!.up.node.status.fault)
       assert.deepEqual(
-        [nodes[0], nodes[2]].map((node) => node!.up.node.status.isReady),
+        [nodes[0], nodes[2]].map((node) => node!.up.node.status.answers),
         [true, true],
       )
     })

@@ -12,42 +12,6 @@ import type { LoggedRequest } from '../src/write/requests.ts'
 import { withDirectory, withoutCluster, withReplica } from './support/replica-collection.ts'
 
 const some = PartitionSet.of([7, 8])
-const others = PartitionSet.of([8, 9])
-
-describe('the data directory of a node with some partitions', () => {
-  it('can be reopened only for the same partitions', async () => {
-    await withDirectory(async (dataDir) => {
-      await withReplica({ dataDir, held: some }, async (collection) => {
-        await collection.replica.apply(putOf('07'), { position: 1, nowUs: 1 }, some)
-      })
-      await withReplica({ dataDir, held: PartitionSet.of(some) }, async (collection) => {
-        assert.equal(collection.replica.position, 1)
-        assert.equal(collection.points, 1)
-      })
-      const refusal = /holds points of partitions other than those in the topology of the cluster/
-      await assert.rejects(
-        withReplica({ dataDir, held: others }, async () => {}),
-        refusal,
-      )
-      await assert.rejects(
-        withReplica({ dataDir }, async () => {}),
-        refusal,
-      )
-    })
-  })
-
-  it('is refused if it has points of all partitions', async () => {
-    await withDirectory(async (dataDir) => {
-      await withReplica({ dataDir }, async (collection) => {
-        await collection.replica.apply(putOf('09'), { position: 1, nowUs: 1 })
-      })
-      await assert.rejects(
-        withReplica({ dataDir, held: some }, async () => {}),
-        /points of partitions other than/,
-      )
-    })
-  })
-})
 
 describe('a collection of a node', () => {
   it('has all stored points in its digest, also those that expire while it is loaded for the first time', async () => {

@@ -132,7 +132,12 @@ export class NodeChores {
 
   /** Ends soon after the signal aborts. */
   async run(): Promise<void> {
-    await Promise.all([this.#markOften(), this.#auditOften()])
+    const { markMs = usualMarkMs, auditMs = usualAuditMs } = this.#options
+    const ofAudits = (): number => auditMs * (1 + Math.random())
+    await Promise.all([
+      this.#often(() => markMs, 'the position in the log could not be stored', this.#mark),
+      this.#often(ofAudits, 'the replicas could not be compared', this.#audit),
+    ])
   }
 
   /** Notes that some node has started a comparison. */
@@ -140,36 +145,33 @@ export class NodeChores {
     this.#auditedMs = performance.now()
   }
 
-  async #markOften(): Promise<void> {
-    const { markMs = usualMarkMs, logger, signal } = this.#options
+  /** Repeats some work; an error is logged. */
+  async #often(pauseMs: () => number, failure: string, work: () => Promise<void>): Promise<void> {
+    const { logger, signal } = this.#options
     while (!signal.aborted) {
-      await delay(markMs, undefined, { signal, ref: false }).catch(() => {})
-      const position = this.#options.position()
-      if (signal.aborted || position === this.#floor) continue
-      try {
-        await this.#options.mark()
-        this.#floor = position
-      } catch (error) {
-        if (!signal.aborted) logger.warn({ err: error }, 'the position in the log could not be stored')
-      }
+      await delay(pauseMs(), undefined, { signal, ref: false }).catch(() => {})
+      if (signal.aborted) return
+      await work().catch((err: unknown) => {
+        if (!signal.aborted) logger.warn({ err }, failure)
+      })
     }
   }
 
+  readonly #mark = async (): Promise<void> => {
+    const position = this.#options.position()
+    if (position === this.#floor) return
+    await this.#options.mark()
+    this.#floor = position
+  }
+
   /** Compares one collection after the other. The first node whose time has come does it for all nodes. */
-  async #auditOften(): Promise<void> {
-    const { auditMs = usualAuditMs, set, logger, signal } = this.#options
-    while (!signal.aborted) {
-      await delay(auditMs * (1 + Math.random()), undefined, { signal, ref: false }).catch(() => {})
-      if (signal.aborted || performance.now() - this.#auditedMs < auditMs) continue
-      const collections = set.list()
-      const { name } = collections[this.#audited % collections.length]!
-      this.#audited += 1
-      try {
-        await this.#options.audit(name)
-      } catch (error) {
-        if (!signal.aborted) logger.warn({ err: error }, 'the replicas could not be compared')
-      }
-    }
+  readonly #audit = async (): Promise<void> => {
+    const { auditMs = usualAuditMs, set } = this.#options
+    if (performance.now() - this.#auditedMs < auditMs) return
+    const collections = set.list()
+    const { name } = collections[this.#audited % collections.length]!
+    this.#audited += 1
+    await this.#options.audit(name)
   }
 }
 

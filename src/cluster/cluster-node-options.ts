@@ -64,9 +64,10 @@ export interface LocalStatus {
   readonly position: number
   /** All log records up to here are on this node's disk. */
   readonly floor: number
-  /** Whether this node has applied everything that was in the log at its start, and still applies the log. */
-  readonly isReady: boolean
-  /** Whether it answers reads. While the log is lost it does, as of the last applied position. */
+  /**
+   * Whether it answers reads: it has applied everything that was in the log at its start. While the log is lost it does,
+   * as of the last applied position.
+   */
   readonly answers: boolean
   /** Comparisons with other nodes that found a difference, since the data were loaded. */
   readonly digestMismatches: number

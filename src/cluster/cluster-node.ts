@@ -7,7 +7,7 @@ import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import type { Collections, Moment, PointsOnNodes, PointsSnapshot, StatsOfNodes } from '../points/database.ts'
 import type { DataStore } from '../storage/store.ts'
-import { checkHeld, HeldPartitions, type ReplicaHooks } from '../write/replica.ts'
+import { HeldPartitions, type ReplicaHooks } from '../write/replica.ts'
 import type { LoggedRequest, LoggedResults } from '../write/requests.ts'
 import { Admission, Barriers } from './admission.ts'
 import { Audits, NodeChores } from './audits.ts'
@@ -19,7 +19,7 @@ import { type LogPlace, NeedsReplica, placeIn } from './log/founding.ts'
 import { Publisher } from './log/publisher.ts'
 import { writtenBytesMax } from './log/records.ts'
 import type { ClusterRequest, NodeDigest } from './log/request-codec.ts'
-import type { Announcement } from './membership/membership.ts'
+import { type Announcement, isWhole } from './membership/membership.ts'
 import { fromJson } from './membership/topology.ts'
 import { Outcomes, uncertain } from './outcomes.ts'
 import { statsHandler, statsOnNodes } from './reads/node-stats.ts'
@@ -102,7 +102,6 @@ export class ClusterNode {
     signal: AbortSignal,
   ): Promise<ClusterNode> {
     const { log, documents, name, logger, retryMs: againMs, sharding } = options
-    checkHeld(store.main, sharding.held)
     const attempt = { what: 'joining the cluster', isFinal: isNoOutage, logger, signal, againMs }
     const from = await untilAnswered(() => placeIn(store, { log, documents, node: name }), attempt)
     const partitions = new HeldPartitions(sharding.held)
@@ -237,7 +236,7 @@ export class ClusterNode {
     this.#moves = new PartitionMoves({ ...transfer, main, peers, logger, stop: signal })
     const isLogLost = (): boolean => this.lostLog !== undefined
     this.#snapshotSender = new SnapshotPartSender({ ...transfer, self: name, isLogLost })
-    const serves = (): boolean => this.status.isReady
+    const serves = (): boolean => this.status.answers && !isLogLost()
     const points = new PointsSender({ ...transfer, logId: shortIdOf(log), serves })
     this.peerHandlers = new Map<string, PeerHandler>([
       ...readHandlers(this),
@@ -284,12 +283,13 @@ export class ClusterNode {
 
   get status(): LocalStatus {
     const { failure } = this
-    const isWhole = this.#isCaughtUp && this.#doubt === undefined
     return {
       position: this.position,
       floor: this.#chores.floor,
-      isReady: isWhole && failure === undefined,
-      answers: isWhole && (failure === undefined || this.lostLog !== undefined),
+      answers:
+        this.#isCaughtUp &&
+        this.#doubt === undefined &&
+        (failure === undefined || this.lostLog !== undefined),
       digestMismatches: this.#audits.mismatches,
       fault: (failure ?? this.#stall)?.message ?? this.#applier.obstacle ?? this.#doubt,
     }
@@ -474,8 +474,8 @@ export class ClusterNode {
     const { documents, name } = this.#options
     for (const [node, value] of await documents.announced()) {
       if (node === name) continue
-      const { serves, position: reached } = fromJson<Announcement>(value)
-      if (serves && reached >= position) return true
+      const said = fromJson<Announcement>(value)
+      if (isWhole(said) && said.position >= position) return true
     }
     return false
   }

@@ -3,7 +3,6 @@ import type { ClusterStatus, NodeState } from '../base/cluster-status.ts'
 import { DatabaseError, damageIn } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServedData } from '../collections/served-data.ts'
-import { mainNumber } from '../storage/catalog.ts'
 import { storedPosition } from '../storage/data-store.ts'
 import { replacementReason, requestReplacement } from '../storage/files/data-directory.ts'
 import type { ClusterFigures } from './cluster-metrics.ts'
@@ -13,16 +12,9 @@ import { lostIn, lostLogMessage, type SharedDocuments, shortIdOf } from './log/c
 import { placeIn } from './log/founding.ts'
 import { type NatsCluster, openNatsCluster } from './log/nats-cluster.ts'
 import { ClusterView, logServerNotes } from './membership/cluster-view.ts'
-import { type Announcement, Membership } from './membership/membership.ts'
+import { type Announcement, announce, enter } from './membership/membership.ts'
 import { removeMember, setMemberState, setReplicas, withRefetched } from './membership/ownership.ts'
-import {
-  announcedIn,
-  changeTopology,
-  memberOf,
-  readTopology,
-  type Topology,
-  toJson,
-} from './membership/topology.ts'
+import { announcedIn, changeTopology, memberOf, readTopology, type Topology } from './membership/topology.ts'
 import { type NodeEvent, next } from './node-state.ts'
 import { NodeRequests, twinMessage, untilNameIsFree } from './requests.ts'
 import {
@@ -63,7 +55,6 @@ export class ClusterService {
   #copyFromMs = 0
   /** Woken when something has happened, and once a second. */
   readonly #happened = new Waiters()
-  #membership: Membership | undefined
   #requests: NodeRequests | undefined
   #running: Promise<void> | undefined
   #watching: Promise<void> | undefined
@@ -151,9 +142,10 @@ export class ClusterService {
         throw error
       })
     this.#need = await this.#needOf(data)
-    const isUsable = this.#need === undefined
-    const hasPoints = isUsable && (await data.openStore()).summary(mainNumber).points > 0
-    this.#membership ??= await this.#entered(isUsable, hasPoints)
+    const { node, zone, replicas, dimension = null } = this.#options
+    const member = { zone, address: this.#options.address() }
+    const entry = { node, member, replicas, dimension, mayFound: this.#need === undefined }
+    await this.#answered(() => enter(this.#documents, entry, this.#logger))
     this.#watching ??= this.#watch()
     return this.#need === undefined ? 'usable' : 'unusable'
   }
@@ -255,34 +247,31 @@ export class ClusterService {
     return Object.keys(topology.members).some((name) => name !== this.#options.node)
   }
 
-  /** Enters this node among the members. */
-  async #entered(mayFound: boolean, hasPoints: boolean): Promise<Membership> {
-    const { node, replicas, dimension } = this.#options
-    const joining = {
-      documents: this.#documents,
-      node,
-      replicas,
-      dimension,
-      mayFound,
-      hasPoints,
-      logger: this.#logger,
-      describe: () => announcementOf(this.#now),
-    }
-    return await this.#answered(() => Membership.join(joining))
-  }
-
   /**
-   * Looks at the cluster about once a second: what other nodes announce, and whether only other nodes
+   * Announces this node about once a second, and looks at the cluster: what other nodes announce, and whether only they
    * have noticed that the log is lost. Resolves soon after this service is stopped.
    */
   async #watch(): Promise<void> {
+    // Separately: what cannot be read must not keep this node from being heard.
+    await Promise.all([this.#often((nats) => this.#announce(nats)), this.#often((nats) => this.#look(nats))])
+  }
+
+  async #often(work: (nats: NatsCluster) => Promise<void>): Promise<void> {
     const { signal } = this.#stop
     while (!signal.aborted) {
+      const { nats } = this.#now
       // Undefined while the log is lost.
-      if (this.#now.nats !== undefined) await this.#look(this.#now.nats)
+      if (nats !== undefined) await work(nats)
       this.#happened.wakeAll()
       await pause(watchMs, signal)
     }
+  }
+
+  async #announce({ documents }: NatsCluster, said: Announcement = announcementOf(this.#now)): Promise<void> {
+    // While the log servers do not answer, this is simply tried again later.
+    await unlessAborted(announce(documents, this.#options.node, said), this.#stop.signal).catch(
+      (err: unknown) => this.#logger.debug({ err }, 'this node could not announce itself'),
+    )
   }
 
   async #look({ log, documents }: NatsCluster): Promise<void> {
@@ -319,9 +308,10 @@ export class ClusterService {
     const store = await data.openStore()
     this.#now.lost = { why, position: await storedPosition(store) }
     const { applied } = store.main
+    const { nats } = this.#now
     // Tells nodes that are behind this one and do not miss any records yet.
-    const said = applied && { ...announcementOf(this.#now), lostLog: applied.logId }
-    if (said) await this.#now.nats?.documents.announce(this.#options.node, toJson(said)).catch(() => {})
+    if (applied !== undefined && nats !== undefined)
+      await this.#announce(nats, { ...announcementOf(this.#now), lostLog: applied.logId })
     await this.#disconnect()
   }
 
@@ -340,8 +330,6 @@ export class ClusterService {
   async #disconnect(): Promise<void> {
     const { nats } = this.#now
     this.#now.mover = undefined
-    await this.#membership?.close()
-    this.#membership = undefined
     this.#requests?.close()
     this.#requests = undefined
     this.#now.nats = undefined

@@ -71,13 +71,13 @@ export function whyNotReady(now: ServiceState): string | undefined {
   return whyNotServing(now) ?? warningOf(now) ?? (now.state === 'draining' ? drainedReason : undefined)
 }
 
-/** Why other nodes cannot fetch its data; undefined when they can, also while it is drained. */
+/** Why the node does not serve; undefined when it does, also while it is drained. */
 function whyNotServing({ reason, node, state }: ServiceState): string | undefined {
   if (reason !== undefined) return reason
   if (state === 'joining') return 'this node is waiting for the log servers of its cluster'
-  const { isReady, fault } = node?.status ?? beginning
+  const { answers, fault } = node?.status ?? beginning
   if (fault !== undefined) return fault
-  return isReady ? undefined : 'this node has not caught up with the log of its cluster yet'
+  return answers ? undefined : 'this node has not caught up with the log of its cluster yet'
 }
 
 /** Why clients should use other nodes, although this one answers. */
@@ -137,7 +137,6 @@ export function announcementOf(now: ServiceState): Announcement {
     ...(takesFrom === undefined ? {} : { takesFrom }),
     ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(nats!.log) }),
     isReady: whyNotReady(now) === undefined,
-    serves: whyNotServing(now) === undefined,
     position,
   }
 }
@@ -146,7 +145,6 @@ export function announcementOf(now: ServiceState): Announcement {
 const beginning: LocalStatus = {
   position: 0,
   floor: 0,
-  isReady: false,
   answers: false,
   digestMismatches: 0,
   fault: undefined,

@@ -294,18 +294,3 @@ export class HeldPartitions {
 export function heldIn({ applied }: Pick<Store, 'applied'>): PartitionSet {
   return applied?.held === undefined ? PartitionSet.all() : new PartitionSet(applied.held)
 }
-
-/**
- * Checks that the data directory holds the partitions of the topology. Otherwise a node would treat partitions as
- * complete although it has skipped records of them.
- *
- * @throws Error when the data is that of other partitions
- */
-export function checkHeld(store: Pick<Store, 'applied' | 'sequence'>, held: PartitionSet | undefined): void {
-  // A collection without points is valid for any partitions.
-  if (store.applied === undefined && store.sequence === 0) return
-  if (heldIn(store).equals(held ?? PartitionSet.all())) return
-  throw new Error(
-    'the data directory holds points of partitions other than those in the topology of the cluster: start the node with an empty directory',
-  )
-}

@@ -134,7 +134,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     const environment = { ...environmentOf(servers, 'c'), DIMENSION: '5' }
     await assert.rejects(
       startTestService(environment),
-      /DIMENSION is 5 on node c and not set in the cluster: unset it, or /,
+      /DIMENSION is 5 on node c and not set in the cluster: unset it on this node/,
     )
     const [left] = nodes as [TestService]
     await until(async () => (await statusOf(left)).nodes.every(({ name }) => name !== 'c'))

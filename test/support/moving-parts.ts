@@ -1,7 +1,7 @@
 import { createLogger } from '../../src/base/log.ts'
 import type { CommitLog } from '../../src/cluster/log/commit-log.ts'
 import { ClusterView } from '../../src/cluster/membership/cluster-view.ts'
-import { type Announcement, Membership } from '../../src/cluster/membership/membership.ts'
+import { type Announcement, announce, enter } from '../../src/cluster/membership/membership.ts'
 import { movesOf, setMemberState, surplusOf } from '../../src/cluster/membership/ownership.ts'
 import { readTopology, type Topology } from '../../src/cluster/membership/topology.ts'
 import type { Peers } from '../../src/cluster/requests.ts'
@@ -26,9 +26,10 @@ export class MovingParts {
   readonly #options: MovingPartsOptions
   readonly #view: ClusterView
   readonly #parts: PartitionMover
-  #membership: Membership | undefined
   #running: RunningNode | undefined
   #stop = new AbortController()
+  readonly #closed = new AbortController()
+  #announcing: Promise<void> | undefined
   #working: Promise<unknown> | undefined
 
   constructor(options: MovingPartsOptions) {
@@ -49,14 +50,10 @@ export class MovingParts {
   /** Adds the node to the topology and returns the partitions that it holds. */
   readonly sharding: PartitionMover['shardingOf'] = async (main) => {
     const { name: node, replicas, documents } = this.#options
-    this.#membership ??= await Membership.join({
-      documents: documents.connect(),
-      node,
-      replicas,
-      logger,
-      describe: () => this.#announcement(),
-      announceMs: 10,
-    })
+    const { zone } = this.#options
+    const entry = { node, member: { zone, address: '' }, replicas, dimension: null, mayFound: true }
+    await enter(documents.connect(), entry, logger)
+    this.#announcing ??= this.#announceOften()
     return await this.#parts.shardingOf(main)
   }
 
@@ -77,7 +74,16 @@ export class MovingParts {
 
   async close(): Promise<void> {
     await this.stop()
-    await this.#membership?.close()
+    this.#closed.abort()
+    await this.#announcing
+  }
+
+  async #announceOften(): Promise<void> {
+    const { name, documents } = this.#options
+    while (!this.#closed.signal.aborted) {
+      await announce(documents.connect(), name, this.#announcement()).catch(() => {})
+      await pause(10, this.#closed.signal)
+    }
   }
 
   async #look(signal: AbortSignal): Promise<void> {
@@ -90,15 +96,14 @@ export class MovingParts {
 
   #announcement(): Announcement {
     const { zone } = this.#options
-    const { position = 0, isReady = false } = this.#running?.node.status ?? {}
+    const { position = 0, answers = false } = this.#running?.node.status ?? {}
     return {
       zone,
       address: '',
       version: '1',
       state: 'serving',
-      isReady,
-      serves: isReady,
-      answers: isReady,
+      isReady: answers,
+      answers,
       position,
       generation: this.#view.topology.generation,
     }

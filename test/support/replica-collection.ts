@@ -7,7 +7,7 @@ import type { Collection } from '../../src/collections/collection.ts'
 import { startEngine } from '../../src/collections/engine.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 import type { Store } from '../../src/storage/store.ts'
-import { checkHeld, HeldPartitions } from '../../src/write/replica.ts'
+import { HeldPartitions } from '../../src/write/replica.ts'
 
 /** The collection of a node of a cluster without the node: a test applies the records of the log itself. */
 
@@ -55,7 +55,6 @@ export async function withReplica(
   const engine = startEngine(settings)
   const store = await openDataStore({ dataDir, logger, dimension: 1 })
   try {
-    checkHeld(store.main, held)
     const replica = {
       logId: '0f'.repeat(16),
       held: held && new HeldPartitions(held),

@@ -28,7 +28,7 @@ class Seen {
 }
 
 function announcementOf(node: string): Announcement {
-  const is = { isReady: true, serves: true, answers: true, generation: 1, position: 1 }
+  const is = { isReady: true, answers: true, generation: 1, position: 1 }
   return { zone: '', address: node, version: '1', state: 'serving', ...is }
 }
 

@@ -1,8 +1,7 @@
 import type { NodeState } from '../../base/cluster-status.ts'
 import type { Logger } from '../../base/log.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
-import { pause, unlessAborted } from '../waiting.ts'
-import { replicasNote, setMemberState, withEntered } from './ownership.ts'
+import { type Entry, replicasNote, setMemberState, withEntered } from './ownership.ts'
 import { changeTopology, type Member, toJson } from './topology.ts'
 
 /** What a node announces about itself, again and again. */
@@ -12,8 +11,6 @@ export interface Announcement extends Omit<Member, 'state'> {
   readonly version: string
   readonly state: NodeState
   readonly isReady: boolean
-  /** Whether other nodes can fetch its data; also while it is drained. */
-  readonly serves: boolean
   /** Whether other nodes can ask it; also while it is drained, and while the log is lost. */
   readonly answers: boolean
   /** The generation of the topology that it acts on. */
@@ -26,73 +23,25 @@ export interface Announcement extends Omit<Member, 'state'> {
   readonly lostLog?: string
 }
 
-interface MembershipOptions {
-  readonly documents: SharedDocuments
-  readonly node: string
-  readonly describe: () => Announcement
-  readonly logger: Logger
-  /** Nodes that hold each point, for the first node; absent: the usual number. */
-  readonly replicas?: number | undefined
-  /** The DIMENSION of this node; absent: not set. */
-  readonly dimension?: number | undefined
-  /** Whether this node may be the first one; absent: yes. */
-  readonly mayFound?: boolean | undefined
-  /** See `Entry`. */
-  readonly hasPoints?: boolean | undefined
-  readonly announceMs?: number
+/** Whether a node answers and applies the log: then others can copy from it. */
+export function isWhole({ answers, lostLog }: Announcement): boolean {
+  return answers && lostLog === undefined
 }
 
-/** A node's membership of its cluster: the node enters itself in the topology, and announces itself. */
-export class Membership {
-  readonly #options: MembershipOptions
-  readonly #closed = new AbortController()
-  #running: Promise<unknown> = Promise.resolve()
+/**
+ * Enters a node in the topology of its cluster.
+ *
+ * @throws DatabaseError `not_ready` when another node has to be the first one; Error when the DIMENSION differs
+ */
+export async function enter(documents: SharedDocuments, entry: Entry, logger: Logger): Promise<void> {
+  const topology = await changeTopology(documents, (each) => withEntered(each, entry))
+  const note = replicasNote(topology, entry.replicas)
+  if (note !== undefined) logger.warn(note)
+}
 
-  private constructor(options: MembershipOptions) {
-    this.#options = options
-  }
-
-  /** @throws Error when the DIMENSION of this node is not that of the cluster */
-  static async join(options: MembershipOptions): Promise<Membership> {
-    const membership = new Membership(options)
-    const { documents, node, describe, replicas, dimension = null, mayFound, hasPoints } = options
-    const { zone, address } = describe()
-    const entry = {
-      node,
-      member: { zone, address },
-      replicas,
-      dimension,
-      mayFound: mayFound ?? true,
-      hasPoints,
-    }
-    const topology = await changeTopology(documents, (topology) => withEntered(topology, entry))
-    const note = replicasNote(topology, replicas)
-    if (note !== undefined) options.logger.warn(note)
-    membership.#running = membership.#announceOften()
-    return membership
-  }
-
-  async close(): Promise<void> {
-    this.#closed.abort()
-    await this.#running
-  }
-
-  async #announce(): Promise<void> {
-    const { documents, node, describe } = this.#options
-    await documents.announce(node, toJson(describe()))
-    // It is back before others had to replace it, or afterwards.
-    await setMemberState(documents, node, undefined, (before) => before === 'away')
-  }
-
-  async #announceOften(): Promise<void> {
-    const { announceMs = 1_000, logger } = this.#options
-    const { signal } = this.#closed
-    while (!signal.aborted) {
-      // While the log servers do not answer, this is simply tried again later.
-      await unlessAborted(this.#announce(), signal).catch((err: unknown) =>
-        logger.debug({ err }, 'this node could not announce itself'),
-      )
-      await pause(announceMs, signal)
-    }
-  }
+/** Announces a node that has entered: to be repeated, for an announcement soon expires. */
+export async function announce(documents: SharedDocuments, node: string, said: Announcement): Promise<void> {
+  await documents.announce(node, toJson(said))
+  // It is back before others had to replace it, or afterwards.
+  await setMemberState(documents, node, undefined, (before) => before === 'away')
 }

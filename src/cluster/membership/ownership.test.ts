@@ -132,15 +132,6 @@ describe('a topology that nodes enter and leave', () => {
     )
     assert.throws(() => entered(founded, 'b'), /DIMENSION is not set on node b and 3 in the cluster/)
     assert.throws(() => entered(entered(noTopology, 'a'), 'b', { dimension: 3 }), /3 on node b and not set/)
-    // It is set later on nodes that have points, which have this dimension everywhere, and where no other node is.
-    const unset = entered(entered(noTopology, 'a'), 'b')
-    const later = entered(unset, 'b', { dimension: 3, hasPoints: true })
-    assert.deepEqual([later.dimension, later.generation], [3, unset.generation + 1])
-    assert.equal(entered(later, 'a', { dimension: 3 }).dimension, 3)
-    assert.throws(() => entered(later, 'a'), /DIMENSION is not set on node a and 3 in the cluster/)
-    assert.equal(entered(entered(noTopology, 'a'), 'a', { dimension: 3 }).dimension, 3)
-    const { dimension: _, ...earlier } = unset
-    assert.equal(entered(earlier, 'a', { dimension: 3 }).dimension, 3, 'the topology of an earlier program')
     assert.equal(entered(entered(founded, 'b', { dimension: 3 }), 'a', { dimension: 3 }).dimension, 3)
   })
 

@@ -118,8 +118,6 @@ export interface Entry {
   readonly dimension: number | null
   /** Whether its data can be all the data of the cluster: then it can be the first node. */
   readonly mayFound: boolean
-  /** Whether it has points of the default collection: they have its DIMENSION, on every node. */
-  readonly hasPoints?: boolean | undefined
 }
 
 /**
@@ -128,32 +126,23 @@ export interface Entry {
  * @throws DatabaseError `not_ready` when another node has to be the first one; Error when the DIMENSION differs
  */
 export function withEntered(topology: Topology, entry: Entry): Topology {
-  const { node, member, replicas = topology.ownership.ring.replicas, mayFound } = entry
-  const dimension = dimensionWith(topology, entry)
-  const withNode = withMember(topology, node, member)
-  const entered =
-    dimension === topology.dimension
-      ? withNode
-      : { ...withNode, generation: topology.generation + 1, dimension }
-  if (topology.generation > 0) return entered === topology ? topology : withPlaces(entered)
+  const { node, member, replicas = topology.ownership.ring.replicas, dimension, mayFound } = entry
+  const entered = withMember(topology, node, member)
+  if (topology.generation > 0) {
+    checkDimension(topology, entry)
+    return entered === topology ? topology : withPlaces(entered)
+  }
   if (!mayFound)
     throw new DatabaseError('not_ready', 'the node that founds the cluster has not entered it yet')
   return { ...entered, dimension, ownership: foundedOwnership([{ name: node, zone: member.zone }], replicas) }
 }
 
-/**
- * The DIMENSION of a cluster with another node. Once there are points, it can be set on one node after the other;
- * before, nodes without it could take first points that the others refuse.
- */
-function dimensionWith({ members, dimension: known }: Topology, entry: Entry): number | null {
-  const { node, dimension, hasPoints = false } = entry
-  const isAlone = Object.keys(members).every((each) => each === node)
-  if (known === undefined || (known === null && (hasPoints || isAlone)) || known === dimension)
-    return dimension
+/** Nodes with another DIMENSION could take first points that the others refuse. */
+function checkDimension({ dimension: known }: Topology, { node, dimension }: Entry): void {
+  if (known === dimension) return
   const [here, there] = [dimension, known].map((value) => value ?? 'not set')
-  const remedy =
-    known === null ? 'unset it, or set it first on a node that has points' : `set it to ${known} on this node`
-  throw new Error(`DIMENSION is ${here} on node ${node} and ${there} in the cluster: ${remedy}`)
+  const remedy = known === null ? 'unset it' : `set it to ${known}`
+  throw new Error(`DIMENSION is ${here} on node ${node} and ${there} in the cluster: ${remedy} on this node`)
 }
 
 /** Makes the ring follow the members. A node that is drained or away receives nothing more, and its partitions move to the others. */

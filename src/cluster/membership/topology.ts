@@ -9,8 +9,8 @@ export interface Topology {
   readonly generation: number
   readonly members: Readonly<Record<string, Member>>
   readonly ownership: Ownership
-  /** The DIMENSION that all nodes must have: it decides which points are refused. Null: not set. Absent: not known. */
-  readonly dimension?: number | null
+  /** The DIMENSION of the first node, which all must have: it decides which points are refused. Null: not set. */
+  readonly dimension: number | null
 }
 
 /**
@@ -38,6 +38,7 @@ const usualReplicas = 3
 export const noTopology: Topology = {
   generation: 0,
   members: {},
+  dimension: null,
   ownership: {
     ring: ringOf([], usualReplicas),
     owners: Array.from({ length: partitionCount }, () => []),

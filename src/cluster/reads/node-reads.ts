@@ -39,37 +39,14 @@ export interface ReadingNode {
   readonly set: CollectionSet
 }
 
-/** What nodes ask each other about some partitions of a collection. */
-export interface ReadQueries {
-  readonly search: readonly VectorQuery[]
-  readonly get: string
-  readonly list: ListQuery
-  readonly count: Filter | undefined
-  readonly facets: Parameters<Database['facets']>[0]
-  readonly plan: ChangeByFilter
-  readonly words: TermsAsked
-  readonly legs: LegsAsked
-}
-
-/** What one node answers. */
-export interface ReadAnswers {
-  readonly search: SearchResults
-  readonly get: Point | undefined
-  readonly list: OrderedPage
-  readonly count: number
-  readonly facets: NodeFacets
-  readonly plan: NodePlan
-  readonly words: WordCounts
-  readonly legs: NodeLegs
-}
-
+/** What nodes ask each other about some partitions of a collection: methods of `NodeReads`. */
 export const readKinds = ['search', 'get', 'list', 'count', 'facets', 'plan', 'words', 'legs'] as const
 
 export type ReadKind = (typeof readKinds)[number]
 
-type Reads = {
-  readonly [Kind in ReadKind]: (query: ReadQueries[Kind], call: ReadCall) => Promise<ReadAnswers[Kind]>
-}
+export type ReadQuery<Kind extends ReadKind> = Parameters<NodeReads[Kind]>[0]
+
+export type ReadAnswer<Kind extends ReadKind> = Awaited<ReturnType<NodeReads[Kind]>>
 
 /** How often these terms occur. */
 export interface TermsAsked {
@@ -93,7 +70,7 @@ export interface LegsAsked extends Pick<TermsAsked, 'declared'> {
  * since they form one graph; points that several nodes return are merged. All other reads cover only the given
  * partitions.
  */
-export class NodeReads implements Reads {
+export class NodeReads {
   readonly #node: ReadingNode
   readonly #collection: Collection
   readonly #partitions: PartitionSet
@@ -108,11 +85,12 @@ export class NodeReads implements Reads {
 
   async answer<Kind extends ReadKind>(
     kind: Kind,
-    query: ReadQueries[Kind],
+    query: ReadQuery<Kind>,
     call: ReadCall,
-  ): Promise<ReadAnswers[Kind]> {
+  ): Promise<ReadAnswer<Kind>> {
     if (this.#collection.isDueSoon) await this.#node.tick()
-    const answer = await (this as Reads)[kind](query, call).catch((error: unknown) => {
+    const read = this[kind] as (query: unknown, call: ReadCall) => Promise<ReadAnswer<Kind>>
+    const answer = await read.call(this, query, call).catch((error: unknown) => {
       this.#node.noteDamage(error)
       throw error
     })
@@ -157,7 +135,7 @@ export class NodeReads implements Reads {
   }
 
   /** @throws DatabaseError `invalid_argument` for more bytes than a message between nodes may have */
-  async facets(query: ReadQueries['facets'], call: ReadCall): Promise<NodeFacets> {
+  async facets(query: Parameters<Database['facets']>[0], call: ReadCall): Promise<NodeFacets> {
     const facets = await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, call)
     let bytes = 0
     for (const { value } of [...facets.values()].flat()) bytes += valueBytes(value)

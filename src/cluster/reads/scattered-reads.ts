@@ -6,7 +6,7 @@ import { PartitionSet, partitionOf } from '../../base/partitions.ts'
 import { fromBytes, toBytes } from '../../base/plain-values.ts'
 import type { Point, SearchQuery, VectorQuery } from '../../base/point.ts'
 import type { Collection } from '../../collections/collection.ts'
-import type { ChangeByFilter, ListPage, ListQuery, ReadCall } from '../../points/database.ts'
+import type { ChangeByFilter, Database, ListPage, ListQuery, ReadCall } from '../../points/database.ts'
 import { changesPerRecord } from '../../write/requests.ts'
 import { decodeQuestion, encodeQuestion } from '../questions.ts'
 import type { PeerHandler, PeerOperation } from '../requests.ts'
@@ -20,10 +20,10 @@ import {
 } from './merged-answers.ts'
 import {
   NodeReads,
-  type ReadAnswers,
+  type ReadAnswer,
   type ReadingNode,
   type ReadKind,
-  type ReadQueries,
+  type ReadQuery,
   readKinds,
   tooManyValues,
 } from './node-reads.ts'
@@ -100,7 +100,7 @@ export class ScatteredReads {
    *
    * @throws DatabaseError `invalid_argument` when each node would have to name too many
    */
-  async facets(query: ReadQueries['facets'], call: ReadCall = {}): Promise<NodeFacets> {
+  async facets(query: Parameters<Database['facets']>[0], call: ReadCall = {}): Promise<NodeFacets> {
     for (let limit = Math.max(valuesMin, 4 * query.limit); ; limit = Math.min(8 * limit, valuesMax)) {
       const nodes = await this.gather('facets', { ...query, limit }, call)
       const merged = await mergeFacets(nodes, query.paths, query.limit, limit)
@@ -139,16 +139,16 @@ export class ScatteredReads {
    */
   async gather<Kind extends ReadKind>(
     kind: Kind,
-    query: ReadQueries[Kind],
+    query: ReadQuery<Kind>,
     { signal, room }: ReadCall,
     {
       partitions = PartitionSet.all(),
       position = this.#options.position,
     }: { readonly partitions?: PartitionSet; readonly position?: number } = {},
-  ): Promise<readonly ReadAnswers[Kind][]> {
+  ): Promise<readonly ReadAnswer<Kind>[]> {
     const { self, node, local, peers, scatter, collection, onPosition } = this.#options
     const ofPeers = new Set<unknown>()
-    const ask = async (part: CoverPart, stop: AbortSignal): Promise<ReadAnswers[Kind]> => {
+    const ask = async (part: CoverPart, stop: AbortSignal): Promise<ReadAnswer<Kind>> => {
       const call = { signal: stop, room }
       const { partitions } = part
       if (part.node === self) {
@@ -159,7 +159,7 @@ export class ScatteredReads {
       try {
         const question: ReadQuestion<Kind> = { collection, position, partitions: partitions.bytes, query }
         const bytes = await peers.ask(part.node, kind, encodeQuestion(question), call)
-        const { visible, answer } = fromBytes(bytes) as ReadAnswer<Kind>
+        const { visible, answer } = fromBytes(bytes) as NodeAnswer<Kind>
         // What was read of it takes about as much as its bytes.
         room?.add(bytes.length)
         onPosition(visible)
@@ -189,13 +189,13 @@ interface ReadQuestion<Kind extends ReadKind> {
   readonly position: number
   /** The partitions that the node answers for. */
   readonly partitions: Uint8Array
-  readonly query: ReadQueries[Kind]
+  readonly query: ReadQuery<Kind>
 }
 
-interface ReadAnswer<Kind extends ReadKind> {
+interface NodeAnswer<Kind extends ReadKind> {
   /** The highest log position of which the answer may include some effects. */
   readonly visible: number
-  readonly answer: ReadAnswers[Kind]
+  readonly answer: ReadAnswer<Kind>
 }
 
 /** Answers the questions of other nodes. */
@@ -208,7 +208,7 @@ export function readHandlers(node: ReadingNode): [PeerOperation, PeerHandler][] 
       using lease = await node.set.lease(collection)
       const reads = new NodeReads(node, lease.database, new PartitionSet(partitions))
       const answer = await reads.answer(kind, query, call)
-      const bytes = toBytes({ visible: node.visible, answer } satisfies ReadAnswer<Kind>)
+      const bytes = toBytes({ visible: node.visible, answer } satisfies NodeAnswer<Kind>)
       call.room?.add(bytes.length)
       return bytes
     }

@@ -29,15 +29,15 @@ import {
 import { cursorAt, hitAt, type Pinned, pageOwnerOf } from '../../search/pinned-pages.ts'
 import { highlighted, type NodeLegs, statisticsOf, withHighlighted } from '../../search/word-search.ts'
 import { mergedProfile } from './merged-answers.ts'
-import type { ReadAnswers, ReadKind, ReadQueries } from './node-reads.ts'
+import type { ReadAnswer, ReadKind, ReadQuery } from './node-reads.ts'
 
 /** What a search needs from the reads of a collection that is on several nodes: see `ScatteredReads`. */
 interface Reads {
   gather<Kind extends ReadKind>(
     kind: Kind,
-    query: ReadQueries[Kind],
+    query: ReadQuery<Kind>,
     call: ReadCall,
-  ): Promise<readonly ReadAnswers[Kind][]>
+  ): Promise<readonly ReadAnswer<Kind>[]>
   list(query: ListQuery, call: ReadCall): Promise<ListPage>
   withVectors(queries: readonly SearchQuery[], call: ReadCall): Promise<readonly VectorQuery[]>
 }

@@ -6,6 +6,7 @@ import { heldIn } from '../../write/replica.ts'
 import type { Sharding } from '../cluster-node-options.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import type { ClusterView } from '../membership/cluster-view.ts'
+import { isWhole } from '../membership/membership.ts'
 import { withOwnChanges, withoutCopies } from '../membership/ownership.ts'
 import { ownersIn } from '../membership/ring.ts'
 import { changeTopology, type Ownership, readTopology, type Topology } from '../membership/topology.ts'
@@ -258,7 +259,7 @@ export class PartitionMover {
   #answers(node: string): boolean {
     const { view, self } = this.#options
     const said = view.announced.get(node)
-    return node === self || (said?.answers === true && said.lostLog === undefined)
+    return node === self || (said !== undefined && isWhole(said))
   }
 
   /** The generation of the topology that all live nodes have seen. */

@@ -9,7 +9,7 @@ import { openDataStore, type StoreOptions } from '../../storage/data-store.ts'
 import { beginReplacement, commitReplacement, DirectoryLock } from '../../storage/files/data-directory.ts'
 import { decodeKeyedRequest } from '../../storage/keyed-requests.ts'
 import type { DataStore, KeyedRequest, Store } from '../../storage/store.ts'
-import type { Announcement } from '../membership/membership.ts'
+import { type Announcement, isWhole } from '../membership/membership.ts'
 import type { Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
 import { PointsReader, type PointsSource } from './points-copy.ts'
@@ -73,7 +73,7 @@ async function servingNodes({ node, announced }: ReplicaFetchOptions): Promise<s
   // Without an answer, as if no node served: the caller tries again.
   const said = await announced().catch(() => new Map<string, Announcement>())
   return [...said]
-    .filter(([name, { serves }]) => name !== node && serves)
+    .filter(([name, said]) => name !== node && isWhole(said))
     .sort(([, a], [, b]) => b.position - a.position)
     .map(([name]) => name)
 }
