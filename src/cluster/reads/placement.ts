@@ -40,8 +40,8 @@ export class Placement {
   }
 
   /**
-   * Returns the fewest live nodes that hold some partitions together. This node is one of them if it holds any, since
-   * that takes no hop.
+   * Returns few live nodes that hold some partitions together: the fewest, unless partitions are moving. This node is
+   * one of them if it holds any, since that takes no hop.
    *
    * @param wanted the partitions
    * @param avoid nodes that are not asked
@@ -121,10 +121,8 @@ function addTo(groups: Map<string, OwnerGroup>, owners: readonly string[], parti
 }
 
 /**
- * Returns the fewest of some nodes that have the wanted partitions together. That is a set cover: partitions with the
- * same live owners are one element of it. Unless partitions are moving, there are no more elements than nodes, so a
- * search with bounds finds the smallest cover in well under a millisecond. After `stepsMax` steps it keeps the best
- * cover found so far.
+ * Returns few of some nodes that have the wanted partitions together. That is a set cover: partitions with the same live
+ * owners are one element of it.
  *
  * @param nodes those that can be asked, sorted
  * @param turn chooses among covers of the same size, to spread the load over the nodes
@@ -152,7 +150,7 @@ function coverOf(
   // Of equally good nodes, earlier ones are chosen first.
   const ranked = [...owning.slice(start), ...owning.slice(0, start)]
   const others = elements.filter(({ owners }) => !owners.includes(self))
-  const parts = new Map([self, ...fewest(others, ranked)].map((node) => [node, new PartitionSet()]))
+  const parts = new Map([self, ...fewNodes(others, ranked)].map((node) => [node, new PartitionSet()]))
   for (const { owners, partitions } of elements) {
     for (const [node, part] of parts) {
       if (!owners.includes(node)) continue
@@ -164,33 +162,24 @@ function coverOf(
   return { parts: asked.filter(({ partitions }) => partitions.size > 0), missing }
 }
 
-/** The fewest nodes such that each group has an owner among them. */
-function fewest(groups: readonly OwnerGroup[], ranked: readonly string[]): readonly string[] {
-  let best: readonly string[] = ranked
-  let steps = 0
-  const search = (left: readonly OwnerGroup[], chosen: readonly string[]): void => {
-    if (left.length === 0) {
-      if (chosen.length < best.length) best = chosen
-      return
-    }
+/**
+ * Few nodes such that each group has an owner among them: again and again the owner that has most of what is left, of the
+ * group that has the least choice. Along a ring these are the fewest.
+ */
+function fewNodes(groups: readonly OwnerGroup[], ranked: readonly string[]): readonly string[] {
+  const chosen: string[] = []
+  for (let left = groups; left.length > 0; ) {
     const reach = reachOf(left)
-    const most = Math.max(...reach.values())
-    if (chosen.length + Math.ceil(left.length / most) >= best.length || steps >= stepsMax) return
-    steps += 1
-    // One of its owners must be chosen: the group with the fewest owners has the fewest branches.
-    const hardest = left.reduce((one, other) => (other.owners.length < one.owners.length ? other : one))
-    const choices = hardest.owners.toSorted(
-      (one, other) => reach.get(other)! - reach.get(one)! || ranked.indexOf(one) - ranked.indexOf(other),
-    )
-    for (const node of choices) {
-      search(
-        left.filter(({ owners }) => !owners.includes(node)),
-        [...chosen, node],
-      )
-    }
+    const choiceOf = ({ owners }: OwnerGroup): number =>
+      owners.reduce((sum, each) => sum + reach.get(each)!, 0)
+    const hardest = left.reduce((one, other) => (choiceOf(other) < choiceOf(one) ? other : one))
+    const best = ranked
+      .filter((node) => hardest.owners.includes(node))
+      .reduce((one, other) => (reach.get(other)! > reach.get(one)! ? other : one))
+    chosen.push(best)
+    left = left.filter(({ owners }) => !owners.includes(best))
   }
-  search(groups, [])
-  return best
+  return chosen
 }
 
 /** By node, how many groups it owns. */
@@ -202,7 +191,6 @@ function reachOf(groups: readonly OwnerGroup[]): ReadonlyMap<string, number> {
   return reach
 }
 
-const stepsMax = 20_000
 const coversMax = 256
 const nobody: ReadonlySet<string> = new Set()
 
