@@ -30,7 +30,12 @@ describe('a node that reads the log again, and a collection that has stored more
     await using node = new SimulatedNode({ ...setup, log: waiting })
     const { node: running } = await node.start()
     const { bytes } = PartitionSet.of([7])
-    const question = encodeQuestion({ after: 0, partitions: bytes, since: new Map(), forNewNode: false })
+    const question = await encodeQuestion({
+      after: 0,
+      partitions: bytes,
+      since: new Map(),
+      forNewNode: false,
+    })
     const cut = async (): Promise<void> => {
       const handler = running.peerHandlers.get('pointsHeld')!
       const { signal } = new AbortController()

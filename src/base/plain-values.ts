@@ -1,4 +1,4 @@
-import { deserialize, serialize } from 'node:v8'
+import { DefaultDeserializer, DefaultSerializer } from 'node:v8'
 import { DateTime, GeoPoint } from './attributes.ts'
 import { ByteHold } from './budgets.ts'
 import { DatabaseError, type Reason, toDatabaseError } from './errors.ts'
@@ -18,20 +18,93 @@ export interface MessageCall {
 }
 
 /**
- * Returns a value as bytes, for another node. V8's format depends neither on the version of Node nor on the machine.
- * Other than `postMessage`, it takes no signal and no claim along.
+ * Makes bytes of a value, for another node, in steps: long lists and maps take a step for each element. V8's format does
+ * not depend on the machine, and is the same on all versions of Node that the service runs on. Other than `postMessage`,
+ * it takes no signal and no claim along.
  */
-export function toBytes(value: unknown): Buffer {
-  return serialize(toMessage(value).message)
+export function* toBytes(value: unknown): Generator<void, Buffer> {
+  const serializer = new DefaultSerializer()
+  serializer.writeHeader()
+  yield* write(serializer, value)
+  return serializer.releaseBuffer()
 }
 
 /**
- * Returns the value of bytes that another node has made. Large views are those of the bytes.
+ * Makes the value of bytes from another node, in steps. Large views are those of the bytes.
  *
  * @throws Error for bytes that `toBytes` never returns
  */
-export function fromBytes(bytes: Uint8Array): unknown {
-  return fromMessage(deserialize(bytes))
+export function* fromBytes(bytes: Uint8Array): Generator<void, unknown> {
+  const deserializer = new DefaultDeserializer(bytes)
+  deserializer.readHeader()
+  return yield* read(deserializer)
+}
+
+/** Values that are written one after the other: those of long lists and maps, and of the objects that have them. */
+type Several =
+  | { readonly [mark]: 'list' | 'map'; readonly length: number }
+  | { readonly [mark]: 'fields'; readonly names: readonly string[] }
+
+/** From this length on, a list or a map is written in steps: lists of shorter lists take no longer than a millisecond. */
+const longLength = 32
+
+function isLong(value: unknown): boolean {
+  if (Array.isArray(value))
+    return (
+      value.some((each) => typeof each === 'object') && (value.length >= longLength || value.some(isLong))
+    )
+  if (value instanceof Map) return value.size >= longLength || [...value.values()].some(isLong)
+  return isPlain(value) && Object.values(value).some(isLong)
+}
+
+function* write(serializer: DefaultSerializer, value: unknown): Generator<void, void> {
+  if (!isLong(value)) {
+    serializer.writeValue(pack(value, {}))
+  } else if (Array.isArray(value)) {
+    serializer.writeValue({ [mark]: 'list', length: value.length } satisfies Several)
+    for (const each of value) {
+      yield* write(serializer, each)
+      yield
+    }
+  } else if (value instanceof Map) {
+    serializer.writeValue({ [mark]: 'map', length: value.size } satisfies Several)
+    for (const [name, each] of value) {
+      serializer.writeValue(name)
+      yield* write(serializer, each)
+      yield
+    }
+  } else {
+    const fields = Object.entries(value as Readonly<Record<string, unknown>>)
+    serializer.writeValue({ [mark]: 'fields', names: fields.map(([name]) => name) } satisfies Several)
+    for (const [, each] of fields) yield* write(serializer, each)
+  }
+}
+
+function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
+}
+
+function* read(deserializer: DefaultDeserializer): Generator<void, unknown> {
+  const message: unknown = deserializer.readValue()
+  if (!isSeveral(message)) return fromMessage(message)
+  if (message[mark] === 'fields') {
+    const fields: Record<string, unknown> = {}
+    for (const name of message.names) fields[name] = yield* read(deserializer)
+    return fields
+  }
+  const values: unknown[] = []
+  const names: unknown[] = []
+  while (values.length < message.length) {
+    if (message[mark] === 'map') names.push(deserializer.readValue())
+    values.push(yield* read(deserializer))
+    yield
+  }
+  return message[mark] === 'list' ? values : new Map(names.map((name, index) => [name, values[index]]))
+}
+
+function isSeveral(message: unknown): message is Several {
+  const kind = isPlain(message) ? message[mark] : undefined
+  return kind === 'list' || kind === 'map' || kind === 'fields'
 }
 
 /** No field of any value has this name. */

@@ -5,6 +5,7 @@ import { IdLists, type SearchResults } from '../base/id-lists.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import { fromBytes, toBytes } from '../base/plain-values.ts'
 import type { HitDetails, Include, Profile, VectorQuery } from '../base/point.ts'
+import { atOnce } from '../base/turns.ts'
 import { decodeQuestion, encodeQuestion } from './questions.ts'
 import type { OrderedPage } from './reads/merged-answers.ts'
 
@@ -43,7 +44,7 @@ const profile: Profile = {
 }
 
 describe('questions between nodes', () => {
-  it('have all that is asked for', () => {
+  it('have all that is asked for', async () => {
     const all: Include = { ...include, attributes: 'all' }
     const queries = [query, { ...query, include: all }, { ...query, include: undefined }]
     const asked = {
@@ -52,12 +53,13 @@ describe('questions between nodes', () => {
       partitions: PartitionSet.of([3, 255]).bytes,
       queries,
     }
-    assert.deepEqual({ ...decodeQuestion(encodeQuestion(asked)) }, { form: 1, ...asked })
+    assert.deepEqual({ ...(await decodeQuestion(await encodeQuestion(asked))) }, { form: 1, ...asked })
   })
 
-  it('of another form are refused', () => {
-    assert.throws(() => decodeQuestion(toBytes({ form: 2 })), { reason: 'not_ready', message: /upgrade all/ })
-    assert.throws(() => decodeQuestion(Buffer.from('no question')))
+  it('of another form are refused', async () => {
+    const other = atOnce(toBytes({ form: 2 }))
+    await assert.rejects(decodeQuestion(other), { reason: 'not_ready', message: /upgrade all/ })
+    await assert.rejects(decodeQuestion(Buffer.from('no question')))
   })
 })
 
@@ -70,7 +72,7 @@ describe('answers between nodes', () => {
       knownBelow: 65_536,
       visible: 300,
     }
-    assert.deepEqual(fromBytes(toBytes(page)), page)
+    assert.deepEqual(atOnce(fromBytes(atOnce(toBytes(page)))), page)
   })
 
   it('are results of several queries, wherever their bytes begin', () => {
@@ -83,9 +85,10 @@ describe('answers between nodes', () => {
       profiles: [undefined, profile, undefined],
       plans: [plan, undefined, plan],
     }
-    const bytes = toBytes(found)
+    const bytes = atOnce(toBytes(found))
     for (const at of [0, 1, 2, 3]) {
-      const read = fromBytes(Buffer.concat([Buffer.alloc(at), bytes]).subarray(at)) as SearchResults
+      const moved = Buffer.concat([Buffer.alloc(at), bytes]).subarray(at)
+      const read = atOnce(fromBytes(moved)) as SearchResults
       assert.deepEqual(read.ids.strings(), found.ids.strings())
       assert.deepEqual({ ...read, ids: undefined }, { ...found, ids: undefined })
     }

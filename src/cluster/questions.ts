@@ -1,5 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import { fromBytes, toBytes } from '../base/plain-values.ts'
+import { inTurns } from '../base/turns.ts'
 
 /**
  * What nodes ask each other, as values, like calls between threads: both ends have the same types. What is stored, such
@@ -13,13 +14,13 @@ import { fromBytes, toBytes } from '../base/plain-values.ts'
  */
 const form = 1
 
-export function encodeQuestion(question: object): Buffer {
-  return toBytes({ form, ...question })
+export async function encodeQuestion(question: object): Promise<Buffer> {
+  return await inTurns(toBytes({ form, ...question }))
 }
 
 /** @throws DatabaseError `not_ready` for a question of another form */
-export function decodeQuestion<Question extends object>(bytes: Buffer): Question {
-  const question = fromBytes(bytes) as Question & { readonly form: number }
+export async function decodeQuestion<Question extends object>(bytes: Buffer): Promise<Question> {
+  const question = (await inTurns(fromBytes(bytes))) as Question & { readonly form: number }
   if (question.form === form) return question
   throw new DatabaseError(
     'not_ready',

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { seededRandom } from '../../../test/support/random.ts'
 import type { Scalar } from '../../base/attributes.ts'
 import { fromBytes, toBytes } from '../../base/plain-values.ts'
+import { atOnce } from '../../base/turns.ts'
 import type { FacetCount } from '../../points/database.ts'
 import { mergeFacets, type NodeFacets } from './merged-answers.ts'
 
@@ -17,7 +18,7 @@ class CountedNode {
   /** Its most frequent values, as it sends them to another node. */
   facets(limit: number): NodeFacets {
     const facets = new Map([...this.#counts].map(([path, counts]) => [path, ranked(counts).slice(0, limit)]))
-    const received = fromBytes(toBytes(facets)) as NodeFacets
+    const received = atOnce(fromBytes(atOnce(toBytes(facets)))) as NodeFacets
     assert.deepEqual(received, facets)
     return received
   }

@@ -1,6 +1,7 @@
 import { cancellation, DatabaseError } from '../../base/errors.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import { fromBytes, toBytes } from '../../base/plain-values.ts'
+import { inTurns } from '../../base/turns.ts'
 import type { CollectionStats } from '../../points/database.ts'
 import { decodeQuestion, encodeQuestion } from '../questions.ts'
 import type { PeerHandler } from '../requests.ts'
@@ -56,8 +57,9 @@ export async function statsOnNodes(
   const ask = async (node: string, partitions: PartitionSet): Promise<Report> => {
     if (node === self) return await reportOf(own, name, partitions, hasFigures)
     const question: StatsQuestion = { ...asked, partitions: partitions.bytes }
-    const body = encodeQuestion(question)
-    const report = fromBytes(await peers.ask(node, 'stats', body, { signal, timeoutMs: statsMs })) as Report
+    const body = await encodeQuestion(question)
+    const bytes = await peers.ask(node, 'stats', body, { signal, timeoutMs: statsMs })
+    const report = (await inTurns(fromBytes(bytes))) as Report
     onPosition(report.visible)
     return report
   }
@@ -89,11 +91,11 @@ export async function statsOnNodes(
 /** Answers other nodes. */
 export function statsHandler(node: ReadingNode): PeerHandler {
   return async (body, { signal }) => {
-    const { name, position, partitions, hasFigures } = decodeQuestion<StatsQuestion>(body)
+    const { name, position, partitions, hasFigures } = await decodeQuestion<StatsQuestion>(body)
     const counted = new PartitionSet(partitions)
     // A node that is behind still tells its figures.
     if (counted.size > 0) await node.admit({ position }, signal)
-    return toBytes(await reportOf(node, name, counted, hasFigures))
+    return await inTurns(toBytes(await reportOf(node, name, counted, hasFigures)))
   }
 }
 

@@ -5,6 +5,7 @@ import { matchesKeyFilter } from '../../base/key-filter.ts'
 import { PartitionSet, partitionOf } from '../../base/partitions.ts'
 import { fromBytes, toBytes } from '../../base/plain-values.ts'
 import type { Point, SearchQuery, VectorQuery } from '../../base/point.ts'
+import { inTurns } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { ChangeByFilter, Database, ListPage, ListQuery, ReadCall } from '../../points/database.ts'
 import { changesPerRecord } from '../../write/requests.ts'
@@ -158,8 +159,8 @@ export class ScatteredReads {
       }
       try {
         const question: ReadQuestion<Kind> = { collection, position, partitions: partitions.bytes, query }
-        const bytes = await peers.ask(part.node, kind, encodeQuestion(question), call)
-        const { visible, answer } = fromBytes(bytes) as NodeAnswer<Kind>
+        const bytes = await peers.ask(part.node, kind, await encodeQuestion(question), call)
+        const { visible, answer } = (await inTurns(fromBytes(bytes))) as NodeAnswer<Kind>
         // What was read of it takes about as much as its bytes.
         room?.add(bytes.length)
         onPosition(visible)
@@ -203,12 +204,12 @@ export function readHandlers(node: ReadingNode): [PeerOperation, PeerHandler][] 
   const handlerOf =
     <Kind extends ReadKind>(kind: Kind): PeerHandler =>
     async (body, call) => {
-      const { collection, position, partitions, query } = decodeQuestion<ReadQuestion<Kind>>(body)
+      const { collection, position, partitions, query } = await decodeQuestion<ReadQuestion<Kind>>(body)
       await node.admit({ position }, call.signal)
       using lease = await node.set.lease(collection)
       const reads = new NodeReads(node, lease.database, new PartitionSet(partitions))
       const answer = await reads.answer(kind, query, call)
-      const bytes = toBytes({ visible: node.visible, answer } satisfies NodeAnswer<Kind>)
+      const bytes = await inTurns(toBytes({ visible: node.visible, answer } satisfies NodeAnswer<Kind>))
       call.room?.add(bytes.length)
       return bytes
     }

@@ -95,7 +95,7 @@ async function openPart(
   const from = cut.token === '' ? undefined : since
   const question: PartQuestion = { ...cut, collection, partitions: partitions.bytes, since: from }
   const either = signal === undefined ? stop : AbortSignal.any([signal, stop])
-  const body = encodeQuestion(question)
+  const body = await encodeQuestion(question)
   const chunks =
     node === self ? sender.part(body, either) : peers.stream(node, 'snapshotPart', body, { signal: either })
   return { node, reader: await SnapshotReader.open(chunks) }
@@ -281,7 +281,7 @@ export class SnapshotPartSender {
    *   `overloaded` while another snapshot of the collection is being read
    */
   async *part(body: Buffer, signal: AbortSignal): AsyncGenerator<Buffer, void> {
-    const { token, position, collection, since, ...asked } = decodeQuestion<PartQuestion>(body)
+    const { token, position, collection, since, ...asked } = await decodeQuestion<PartQuestion>(body)
     const partitions = new PartitionSet(asked.partitions)
     if (token !== '') await this.#options.applier.waitFor(position, signal, keptMs)
     using opened = await this.#claim(collection, token)

@@ -1,7 +1,7 @@
 import { DatabaseError } from '../../base/errors.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
 import { fromBytes } from '../../base/plain-values.ts'
-import { atOnce } from '../../base/turns.ts'
+import { atOnce, inTurns } from '../../base/turns.ts'
 import { type Collection, unindexedBytesMax } from '../../collections/collection.ts'
 import { pointsIn } from '../../collections/live-points.ts'
 import { idsOf } from '../../messages/vectors.ts'
@@ -32,7 +32,7 @@ export class PointsReader implements AsyncDisposable {
     question: PointsQuestion,
     { peers, node, signal }: PointsSource,
   ): Promise<PointsReader> {
-    const stream = peers.stream(node, operation, encodeQuestion(question), { signal })
+    const stream = peers.stream(node, operation, await encodeQuestion(question), { signal })
     const reader = new PointsReader(stream[Symbol.asyncIterator]())
     await reader.#advance()
     return reader
@@ -59,7 +59,7 @@ export class PointsReader implements AsyncDisposable {
 
   async #advance(): Promise<void> {
     const { value, done } = await this.#parts.next()
-    this.#next = done ? undefined : (fromBytes(value) as PointsPart)
+    this.#next = done ? undefined : ((await inTurns(fromBytes(value))) as PointsPart)
   }
 }
 

@@ -2,7 +2,7 @@ import { type CollectionInfo, defaultCollection } from '../../base/collection.ts
 import { DatabaseError } from '../../base/errors.ts'
 import { PartitionSet } from '../../base/partitions.ts'
 import { toBytes } from '../../base/plain-values.ts'
-import { atOnce, Turn } from '../../base/turns.ts'
+import { atOnce, inTurns, Turn } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
 import { pointsIn } from '../../collections/live-points.ts'
@@ -104,19 +104,20 @@ export class PointsSender {
 
   get handlers(): [PeerOperation, PeerHandler][] {
     return [
-      ['points', (body, call) => this.#points(decodeQuestion(body), call)],
-      ['pointsHeld', (body, call) => this.#pointsHeld(decodeQuestion(body), call)],
+      ['points', (body, call) => this.#points(body, call)],
+      ['pointsHeld', (body, call) => this.#pointsHeld(body, call)],
     ]
   }
 
-  async *#points(question: PointsQuestion, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
+  async *#points(body: Buffer, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
+    const question = await decodeQuestion<PointsQuestion>(body)
     if (question.forNewNode && !this.#options.serves())
       throw new DatabaseError('not_ready', 'this node does not serve now')
-    for await (const part of this.#parts(question, signal, () => {})) yield toBytes(part)
+    for await (const part of this.#parts(question, signal, () => {})) yield await inTurns(toBytes(part))
   }
 
-  async *#pointsHeld(question: PointsQuestion, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
-    yield* await this.#collected(question, signal)
+  async *#pointsHeld(body: Buffer, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
+    yield* await this.#collected(await decodeQuestion(body), signal)
   }
 
   async #collected(question: PointsQuestion, signal: AbortSignal): Promise<readonly Buffer[]> {
@@ -126,7 +127,7 @@ export class PointsSender {
     const parts: Buffer[] = []
     let bytes = 0
     for await (const part of this.#parts(question, signal, checkNotAhead)) {
-      parts.push(toBytes(part))
+      parts.push(await inTurns(toBytes(part)))
       bytes += parts.at(-1)!.length
       if (bytes > heldBytesMax) throw tooMany()
     }
