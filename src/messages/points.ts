@@ -2,7 +2,6 @@ import type { WordLanguageChoice, WordSettings } from '../base/collection.ts'
 import {
   conflictRules,
   contentTypes,
-  distanceMetrics,
   type Highlight,
   type HitDetails,
   type HitFigures,
@@ -11,7 +10,6 @@ import {
   type Payload,
   type Precondition,
   type Profile,
-  type VectorQuery,
 } from '../base/point.ts'
 import { filterMessage, filterOf } from './filters.ts'
 import type * as messages from './generated/vectordb_pb.js'
@@ -21,8 +19,8 @@ import { copyOf, type VectorOf, vectorIn } from './vectors.ts'
 import type { Init } from './writer.ts'
 
 /**
- * Points, hits, changes and queries between the service's types and messages, in both directions, for nodes of a
- * cluster. What another node says was checked before it was sent.
+ * Points, hits and changes between the service's types and messages, for records of the log, callers and clients. What a
+ * record says was checked before it was written.
  */
 
 type Steps<Value> = Generator<undefined, Value, void>
@@ -72,7 +70,7 @@ function payloadOf(message: Encoded<messages.Payload>): Payload {
   }
 }
 
-/** The fields of a hit or a point that were asked for, for callers and for nodes. */
+/** The fields of a hit or a point that were asked for. */
 export function detailsMessage({ payload, vector, ...figures }: HitDetails): Init<messages.Hit> {
   return { ...figures, payload: payload && payloadMessage(payload), vector: vector && { values: vector } }
 }
@@ -103,13 +101,6 @@ function highlightOf(message: Encoded<messages.Hit>): Highlight[] {
     const { path, parts } = each.read()
     return { path, parts }
   })
-}
-
-/** The hit or the point of another node. */
-export function detailsOf(
-  message: Encoded<messages.Hit> | Encoded<messages.Point>,
-): HitDetails & { readonly id?: string } {
-  return hitOf(message, payloadOf)
 }
 
 /** The change of a patch to points that no longer expire. */
@@ -170,36 +161,6 @@ export function* conditionOf(
     case undefined:
       if (message !== undefined) throw new RangeError('a condition has no test')
       return undefined
-  }
-}
-
-/** What a query has but its `include`. */
-export function queryMessage(query: VectorQuery): Init<messages.SearchRequest> {
-  const { vector, metric, limit, ef, filter, exact, maxDistance, profile } = query
-  return {
-    queryVector: { values: vector },
-    similarity: distanceMetrics.indexOf(metric),
-    limit,
-    ef,
-    filter: filter && filterMessage(filter),
-    exact,
-    maxDistance,
-    profile,
-  }
-}
-
-export function* queryOf(message: Encoded<messages.SearchRequest>, vectorOf: VectorOf): Steps<VectorQuery> {
-  const { queryVector, similarity, limit, ef, filter, exact, maxDistance, profile } = message.read()
-  if (queryVector === undefined) throw new RangeError('a query between nodes must have its vector')
-  return {
-    vector: vectorIn(queryVector, vectorOf),
-    metric: nameOf(distanceMetrics, similarity),
-    limit: Number(limit),
-    ef: Number(ef),
-    filter: filter && (yield* filterOf(filter)),
-    exact,
-    maxDistance,
-    profile,
   }
 }
 
