@@ -1,18 +1,10 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import {
-  accessSync,
-  constants,
-  globSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-} from 'node:fs'
+import { accessSync, constants, globSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isOldVersion, oldestVersion } from '../src/cluster/log/nats-connection.ts'
+import { buildWithGo } from './go.ts'
 
 /**
  * `npm run get:nats` prints the path of a nats-server for the cluster tests and the cluster demo. It uses an existing
@@ -87,25 +79,9 @@ function makeServer(target: string): string | undefined {
 }
 
 function buildNats(folder: string): string {
-  return buildWithGo(folder, `github.com/nats-io/nats-server/v2@v${pinnedVersion}`)
-}
-
-/**
- * Builds a program into a folder, and returns its path.
- *
- * @param source its package with a version
- */
-export function buildWithGo(folder: string, source: string): string {
-  // Go's own archive installs into /usr/local/go, which is often not on PATH.
-  const go = ['go', '/usr/local/go/bin/go'].find((path) => spawnSync(path, ['version']).status === 0)
-  if (go === undefined) throw new Error('Go is not installed')
-  console.error(`building ${source} with Go: this takes a few minutes`)
-  execFileSync(go, ['install', '-trimpath', '-ldflags', '-s -w', source], {
-    env: { ...process.env, GOBIN: folder, CGO_ENABLED: '0' },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  const [program] = readdirSync(folder)
-  return join(folder, program!)
+  const source = `github.com/nats-io/nats-server/v2@v${pinnedVersion}`
+  buildWithGo(source, ['install', '-ldflags', '-s -w', source], { GOBIN: folder })
+  return join(folder, 'nats-server')
 }
 
 function unpackFromDebian(folder: string): string {

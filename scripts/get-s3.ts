@@ -1,20 +1,23 @@
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { createHash } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { buildWithGo, cacheFolder, isExecutable } from './get-nats.ts'
+import { cacheFolder, isExecutable } from './get-nats.ts'
+import { buildWithGo } from './go.ts'
 
 /**
  * `npm run get:s3` prints the path of a server with the protocol of S3, for the tests of backups in buckets: Versity's
- * gateway in front of a directory. Builds the pinned version with Go, and keeps it in the user's cache folder.
+ * gateway in front of a directory, at the versions in test/s3-server/go.sum. Builds it with Go, and keeps it in the
+ * user's cache folder.
  */
 
-const pinnedVersion = '1.8.0'
-const source = `github.com/versity/versitygw/cmd/versitygw@v${pinnedVersion}`
+const source = join(import.meta.dirname, '../test/s3-server')
 
+/** Named after its source. */
 function cachedServer(): string {
-  return join(cacheFolder(process.env), `versitygw-v${pinnedVersion}`, 'versitygw')
+  const hash = createHash('sha256')
+  for (const name of readdirSync(source).sort()) hash.update(readFileSync(join(source, name)))
+  return join(cacheFolder(process.env), 's3-server', hash.digest('hex').slice(0, 16), 's3-server')
 }
 
 /** The path of the server; undefined if it was not built. */
@@ -25,12 +28,11 @@ export function findS3Server(): string | undefined {
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const target = cachedServer()
   if (findS3Server() === undefined) {
-    const folder = mkdtempSync(join(tmpdir(), 'vicinal-s3-'))
     mkdirSync(dirname(target), { recursive: true })
-    // Copy first, because the temporary folder may be on another file system than the cache.
-    execFileSync('cp', [buildWithGo(folder, source), `${target}.${process.pid}`])
+    // To optimize packages that answer a few thousand requests would take more time than it saves.
+    const flags = ['-gcflags', 'github.com/...=-N -l', '-ldflags', '-s -w']
+    buildWithGo(source, ['build', '-C', source, ...flags, '-o', `${target}.${process.pid}`, '.'])
     renameSync(`${target}.${process.pid}`, target)
-    rmSync(folder, { recursive: true })
   }
   console.log(target)
 }

@@ -51,8 +51,8 @@ class S3Server implements AsyncDisposable {
   }
 
   async restart(): Promise<void> {
-    const args = ['--access', access!, '--secret', secret!, '--port', `127.0.0.1:${this.#port}`]
-    this.#process = spawn(findS3Server()!, [...args, 'posix', this.#directory], { stdio: 'ignore' })
+    const args = [`127.0.0.1:${this.#port}`, this.#directory, access!, secret!]
+    this.#process = spawn(findS3Server()!, args, { stdio: 'ignore' })
     await until(
       async () =>
         await fetch(this.#url).then(
