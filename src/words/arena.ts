@@ -1,5 +1,5 @@
 /**
- * Regions of one shared memory, which the kernel of words reads. One thread allocates; any thread may read.
+ * Regions of one memory, which the kernel of words reads.
  *
  * Free regions are kept in a list by address and joined with their neighbours. There are few: a part has one region.
  */
@@ -68,7 +68,7 @@ export class Arena {
     return address
   }
 
-  /** Frees a region of `allocate`, which no thread may read any more. */
+  /** Frees a region of `allocate`. */
   release(address: number, size: number): void {
     const bytes = Math.ceil((size + slackBytes) / 64) * 64
     this.#allocatedBytes -= bytes

@@ -55,7 +55,6 @@ export class Part {
     this.bytes = region.bytes
     this.addresses = {
       start,
-      end: start + region.bytes,
       slots: start + offsets.slots,
       lengths: start + offsets.weighted,
       frequencies: start + offsets.frequencies,
@@ -197,7 +196,6 @@ const removalsMax = 16_384
 
 export interface PartAddresses {
   readonly start: number
-  readonly end: number
   readonly slots: number
   /** f32 by document, weighted. */
   readonly lengths: number

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { describe, it, mock } from 'node:test'
-import { Worker } from 'node:worker_threads'
 import { BruteForceWords } from '../../test/support/brute-force-words.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { atOnce } from '../base/turns.ts'
 import { WordIndex } from './word-index.ts'
 import type { SlotBitmap } from './word-matches.ts'
-import type { PartHits } from './word-searcher.ts'
 
 const seed = 20_261_128
 
@@ -180,34 +177,6 @@ describe('the index of words', () => {
     for (const _ of index.mergeInSteps(true)) if (pair.below(3) === 0) pair.remove(pair.below(40_000))
     assert.ok(index.parts.length <= 2)
     for (let search = 0; search < 6; search += 1) pair.compare(pair.text(1 + pair.below(9)), 10)
-  })
-
-  it(`is searched by other threads, while its memory grows, seed ${seed}`, async () => {
-    const pair = new Pair(seededRandom(seed), [1], 300, 20)
-    const thread = new Worker(new URL('../../test/support/words-thread.ts', import.meta.url), {
-      workerData: pair.index.newScratch(),
-    })
-    try {
-      for (let round = 0; round < 8; round += 1) {
-        for (let slot = 0; slot < 400; slot += 1) pair.put(400 * round + slot)
-        const text = pair.text(5)
-        const expected = pair.index.search(text, 10)
-        const { queries, unit } = pair.index.plan(text)
-        const hits: { slot: number; sequence: number; score: number }[] = []
-        for (const { part, query } of queries) {
-          thread.postMessage({ query, k: 10 })
-          const [found] = (await once(thread, 'message')) as [PartHits]
-          for (const [index, document] of found.documents.entries()) {
-            const [slot, sequence] = [part.slots[document]!, part.sequences[document]!]
-            hits.push({ slot, sequence, score: found.scores[index]! * unit })
-          }
-        }
-        hits.sort((a, b) => b.score - a.score || a.sequence - b.sequence)
-        assert.deepEqual(hits.slice(0, 10), expected)
-      }
-    } finally {
-      await thread.terminate()
-    }
   })
 
   it('finds the points of a word that all have', () => {

@@ -137,14 +137,6 @@ export class WordIndex {
     return { documents: this.#documents, lengths: this.#lengths }
   }
 
-  /**
-   * What a searcher of another thread needs: it runs the queries of `plan`. The parts of a plan must not be merged
-   * before it is done.
-   */
-  newScratch(): { readonly memory: WebAssembly.Memory; readonly scratch: number } {
-    return { memory: this.#arena.memory, scratch: this.#arena.allocate(searcherBytes) }
-  }
-
   /** Differs after each change of the points. */
   get changes(): number {
     return this.#changes
@@ -613,12 +605,7 @@ export class WordIndex {
     new Float64Array(buffer, start, frequencies.length).set(frequencies)
     const lengthsAt = start + frequencies.byteLength
     new Float32Array(buffer, lengthsAt, weighted.length).set(weighted)
-    return {
-      ...addresses,
-      frequencies: start,
-      lengths: lengthsAt,
-      end: Math.max(addresses.end, start + bytes),
-    }
+    return { ...addresses, frequencies: start, lengths: lengthsAt }
   }
 
   #releaseReweighted(): void {

@@ -32,7 +32,7 @@ import { queryTermsMax } from './analyzer.ts'
 import type { Norms } from './bm25.ts'
 import type { PartAddresses } from './part.ts'
 
-/** A query on one part: numbers only, so that it can be sent to any thread. */
+/** A query on one part. */
 export interface PartQuery {
   readonly addresses: PartAddresses
   readonly documents: number
@@ -72,7 +72,7 @@ export const searcherBytes: number =
   8 * listMax +
   queryTermsMax * (TERM_BYTES + BUFFER_BYTES)
 
-/** Runs queries in the kernel. Each thread has its own, with its own scratch in the memory of the parts. */
+/** Runs queries in the kernel, with scratch in the memory of the parts. */
 export class WordSearcher {
   readonly #memory: WebAssembly.Memory
   readonly #kernel: WordsExports
@@ -156,8 +156,6 @@ export class WordSearcher {
   #write(query: PartQuery, k: number, floor: number, filter: number): DataView {
     if (query.terms.length > queryTermsMax) throw new RangeError(`a query has at most ${queryTermsMax} terms`)
     if (k > hitsMax) throw new RangeError(`a query has at most ${hitsMax} hits`)
-    // A thread learns late that another has grown the memory; growing by zero pages tells it (see wasm-module.ts).
-    if (query.addresses.end > this.#memory.buffer.byteLength) this.#memory.grow(0)
     const view = new DataView(this.#memory.buffer)
     const word = (offset: number, value: number): void => view.setUint32(this.#query + offset, value, true)
     word(QUERY_DOCUMENTS, query.documents)
