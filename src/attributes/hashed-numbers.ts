@@ -68,11 +68,6 @@ export class HashedNumbers {
     this.#count -= 1
   }
 
-  /** The longest run of entries that a lookup may have to pass, over all partitions. For tests. */
-  get longestRun(): number {
-    return Math.max(...this.#partitions.map(({ entries }) => longestRunIn(entries)))
-  }
-
   #partitionOf(hash: number): Partition {
     return this.#partitions.length === 1 ? this.#partitions[0]! : this.#partitions[hash >>> 24]!
   }
@@ -146,17 +141,6 @@ function insertInto(entries: Uint32Array, hash: number, number: number): void {
   let position = hash & mask
   while (entries[position] !== 0) position = (position + 1) & mask
   entries[position] = number + 1
-}
-
-function longestRunIn(entries: Uint32Array): number {
-  let longest = 0
-  let run = 0
-  // Goes round twice, because a run can wrap around the end.
-  for (let at = 0; at < 2 * entries.length && run < entries.length; at += 1) {
-    run = entries[at % entries.length] === 0 ? 0 : run + 1
-    longest = Math.max(longest, run)
-  }
-  return longest
 }
 
 const partitionCount = 256

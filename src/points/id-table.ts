@@ -106,11 +106,6 @@ export class IdTable {
     return findIn(this.#slots.entriesOf(hash), hash, this.#pages, bytes, at)
   }
 
-  /** The longest run of entries that a lookup may have to probe. For tests. */
-  get longestProbe(): number {
-    return this.#slots.longestRun
-  }
-
   /** Returns the id of a slot as text. The slot must have one. */
   idOf(slot: number): string {
     return idFromBytes(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
