@@ -9,6 +9,7 @@ import { bestSource, type GraphSet, sampleForCheck } from './graph-set.ts'
 import type { GraphPlace, LoadedGraph } from './index-thread-pool.ts'
 import type { Backpressure, LinkBatches } from './link-batches.ts'
 import type { RecallPlans } from './recall-plans.ts'
+import { saveMin, saveShare } from './slot-files.ts'
 
 interface GraphBuildsOptions {
   readonly graphs: GraphSet
@@ -245,10 +246,6 @@ export class Checkpoints {
     return undefined
   }
 }
-
-/** So many changes are worth writing files although more changes arrive. */
-export const saveMin = 20_000
-export const saveShare = 0.1
 
 function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {
   return join(directory, `graph-${ordinal}-${graph}.bin`)

@@ -23,7 +23,7 @@ import type {
   TaskResults,
 } from './index-thread-pool.ts'
 import { stopRanges, takeRanges } from './shared-ranges.ts'
-import { loadSlots, saveSlots } from './slot-file.ts'
+import { loadSlots, saveSlots } from './slot-files.ts'
 
 /** An index thread: see index-thread-pool.ts for its tasks. */
 const port = parentPort!
