@@ -21,33 +21,57 @@ export interface ImportFile {
 export const recordBytesMax: number = 64 * 1024 * 1024
 
 /**
- * The bytes of a text file, without its byte order mark.
+ * The bytes of a text file as UTF-8, without its byte order mark. UTF-16 is converted.
  *
- * @throws Error if the encoding is not UTF-8
+ * @throws Error that names the encoding, if it is another one
  */
 export async function* utf8Chunks(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const encoder = new TextEncoder()
+  let decoder: TextDecoder | undefined
   let head: Uint8Array | undefined = new Uint8Array()
   for await (const chunk of chunks) {
-    if (head === undefined) {
-      yield chunk
-      continue
+    let bytes = chunk
+    if (head !== undefined) {
+      head = joined(head, chunk)
+      if (head.length < headBytes) continue
+      ;[decoder, bytes] = decoderFor(head)
+      head = undefined
     }
-    head = joined(head, chunk)
-    if (head.length < markBytes) continue
-    yield withoutMark(head)
-    head = undefined
+    yield decoder === undefined ? bytes : encoder.encode(decoded(decoder, bytes, true))
   }
-  if (head !== undefined && head.length > 0) yield withoutMark(head)
+  if (head !== undefined && head.length > 0) {
+    const [found, bytes] = decoderFor(head)
+    decoder = found
+    yield decoder === undefined ? bytes : encoder.encode(decoded(decoder, bytes, true))
+  }
+  if (decoder !== undefined) yield encoder.encode(decoded(decoder, new Uint8Array(), false))
 }
 
-const markBytes = 4
+const headBytes = 64
 
-function withoutMark(head: Uint8Array): Uint8Array {
+/** The decoder of a text that begins with these bytes, undefined for UTF-8, and the bytes after the byte order mark. */
+function decoderFor(head: Uint8Array): [TextDecoder | undefined, Uint8Array] {
   const begins = (...mark: readonly number[]): boolean => mark.every((byte, at) => head[at] === byte)
-  if (begins(0xef, 0xbb, 0xbf)) return head.subarray(3)
-  if (begins(0xff, 0xfe) || begins(0xfe, 0xff) || head.subarray(0, markBytes).includes(0))
-    throw new Error('its encoding is UTF-16 or UTF-32, or its format is binary: it must be UTF-8')
-  return head
+  if (begins(0xef, 0xbb, 0xbf)) return [undefined, head.subarray(3)]
+  if (begins(0xff, 0xfe, 0, 0) || begins(0, 0, 0xfe, 0xff)) throw encodingError('UTF-32')
+  const name = begins(0xff, 0xfe) ? 'utf-16le' : begins(0xfe, 0xff) ? 'utf-16be' : undefined
+  if (name !== undefined) return [new TextDecoder(name, { fatal: true, ignoreBOM: true }), head.subarray(2)]
+  if (head.subarray(0, 4).includes(0))
+    throw encodingError('UTF-16 without a byte order mark, or a binary format')
+  return [undefined, head]
+}
+
+function encodingError(name: string): Error {
+  return new Error(`its encoding is ${name}: it must be UTF-8, or UTF-16 with a byte order mark`)
+}
+
+function decoded(decoder: TextDecoder, bytes: Uint8Array, stream: boolean): string {
+  try {
+    return decoder.decode(bytes, { stream })
+  } catch {
+    // Half of a surrogate pair, or an odd number of bytes.
+    throw new Error('it is not well-formed UTF-16')
+  }
 }
 
 export function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
