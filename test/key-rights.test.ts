@@ -228,6 +228,16 @@ for (const threads of [0, 1]) {
         await Promise.all([some.close(), other.close()])
       }
     })
+
+    it('writes a snapshot of the points of the filter alone', async () => {
+      const response = await fetch(`${service.httpUrl}/collections/docs-1/snapshots`, {
+        method: 'POST',
+        headers: { authorization: secretOf('other filter') },
+      })
+      const text = Buffer.from(await response.arrayBuffer()).toString('latin1')
+      assert.equal(response.headers.get('vicinal-points'), '1')
+      assert.ok(text.includes('of b') && !text.includes('"tenant":"a"'), text)
+    })
   })
 }
 

@@ -387,6 +387,8 @@ class KeyedDatabase implements Database {
   }
 
   async snapshot(): Promise<PointsSnapshot> {
-    throw this.#refused('a snapshot has all points of a collection')
+    const snapshot = this.#all.snapshotWithin?.(this.#filter)
+    if (snapshot !== undefined) return await snapshot
+    throw this.#refused('in a cluster, a snapshot has all points of a collection: list them instead')
   }
 }

@@ -203,7 +203,7 @@ export const operations: { readonly [Name in OperationName]: OperationRow<Name> 
   PutCollection: { run: putCollection, ...changesCollections },
   DeleteCollection: { run: deleteCollection, ...changesCollections },
   SetAliases: { run: setAliases, ...changesCollections },
-  TakeSnapshot: { run: takeSnapshot, ...writes, within: 'collections', admission: 'read', isStreamed: true },
+  TakeSnapshot: { run: takeSnapshot, ...writes, admission: 'read', isStreamed: true },
   TakeChanges: { run: takeChanges, ...ofService, role: 'write', isStreamed: true },
   GetStats: { run: getStats, ...reads, within: 'collections', admission: 'now' },
   ListSlowRequests: { run: listSlowRequests, ...ofService },

@@ -1,10 +1,12 @@
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
+import type { Attributes } from '../base/attributes.ts'
 import type { BudgetShare } from '../base/budgets.ts'
 import type { WordSettings } from '../base/collection.ts'
 import { assert, cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { SearchResults } from '../base/id-lists.ts'
+import { matchesKeyFilter } from '../base/key-filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import {
   detailBytes,
@@ -30,6 +32,7 @@ import {
   type InsertOptions,
   type ListPage,
   type ListQuery,
+  type PointsSnapshot,
   type ReadCall,
 } from '../points/database.ts'
 import { SlotAllocator } from '../points/point-table.ts'
@@ -582,6 +585,20 @@ export class Collection implements Database, AsyncDisposable {
       return snapshot
     } catch (error) {
       onClose()
+      throw error
+    }
+  }
+
+  async snapshotWithin(keyFilter: Filter): Promise<PointsSnapshot> {
+    const snapshot = this.snapshot()
+    const matches = (attributes: Attributes | undefined): boolean => matchesKeyFilter(keyFilter, attributes)
+    try {
+      const points = await snapshot.count(matches)
+      const { databaseId, sequence } = snapshot
+      const chunks = (): AsyncGenerator<Buffer> => snapshot.chunks({ part: { points, matches } })
+      return { databaseId, sequence, points, chunks, close: () => snapshot.close() }
+    } catch (error) {
+      snapshot.close()
       throw error
     }
   }

@@ -208,6 +208,8 @@ export interface Database {
    *   points now
    */
   snapshot(signal?: AbortSignal, since?: Moment): PointsSnapshot | Promise<PointsSnapshot>
+  /** Opens a snapshot of the points that match the filter of a key; absent on nodes of a cluster. */
+  snapshotWithin?(keyFilter: Filter): Promise<PointsSnapshot>
   /** Set where only the points that match a key's filter are seen. */
   readonly keyFilter?: Filter
 }

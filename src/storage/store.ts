@@ -1,3 +1,4 @@
+import type { Attributes } from '../base/attributes.ts'
 import type { CollectionSettings, HnswSettings, WordSettings } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
@@ -110,6 +111,8 @@ export interface Snapshot {
    * @throws DatabaseError `internal` that names the damage; `cancelled` after `close`
    */
   chunks(choice?: SnapshotChoice): AsyncGenerator<Buffer>
+  /** Counts the points with attributes that pass a test. */
+  count(matches: AttributesTest): Promise<number>
   /** On a node of a cluster: the state of the replica with these points. */
   readonly applied: Applied | undefined
   readonly keyedRequestCount: number
@@ -151,9 +154,13 @@ export interface Moment {
 export interface SnapshotPart {
   /** Only points of these. */
   readonly partitions?: PartitionSet | undefined
+  /** Only points that pass this test. */
+  readonly matches?: AttributesTest | undefined
   /** Number of these points. */
   readonly points: number
 }
+
+export type AttributesTest = (attributes: Attributes | undefined) => boolean
 
 /** The records of one collection. Can be sent to other threads. */
 export interface StoredPlace {

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Transaction } from 'lmdb'
 import { DatabaseError, damaged } from '../../base/errors.ts'
 import { idBytes, idFromBytes } from '../../base/ids.ts'
-import type { PartitionSet } from '../../base/partitions.ts'
+import { newId, type PartitionSet } from '../../base/partitions.ts'
 import { contentTypes } from '../../base/point.ts'
 import { Turn } from '../../base/turns.ts'
 import { type Applied, PartitionDigest } from '../applied.ts'
@@ -19,8 +19,8 @@ import {
   rowViews,
 } from '../key-layout.ts'
 import { decodeKeyedRequest } from '../keyed-requests.ts'
-import { type RecordParts, scanRecord, splitRecord } from '../payload-record.ts'
-import type { KnownPoints, Snapshot, SnapshotChoice, SnapshotPart } from '../store.ts'
+import { attributesOf, type RecordParts, scanRecord, splitRecord } from '../payload-record.ts'
+import type { AttributesTest, KnownPoints, Snapshot, SnapshotChoice, SnapshotPart } from '../store.ts'
 import { countSlots, hasSlot, slotsIn } from '../table.ts'
 import { faultIn, readLive, readMeta, type Tables } from '../tables.ts'
 import { type Changes, type SnapshotPointBytes, SnapshotWriter, sortOrders } from './snapshot-format.ts'
@@ -96,10 +96,12 @@ export class StoreSnapshot implements Snapshot {
 
   async *chunks({ since, part }: SnapshotChoice = {}): AsyncGenerator<Buffer> {
     const { dimension, sequence, applied } = this.#meta
-    const { points: live, partitions }: SnapshotPart = part ?? { points: this.points }
+    const { points: live, partitions, matches }: SnapshotPart = part ?? { points: this.points }
+    // Later changes are not those since a snapshot of some points.
+    const databaseId = matches === undefined ? this.databaseId : newId()
     // A part of what nodes have can be of an earlier number than the whole: whoever asks for parts compares the whole.
     const isLater = part === undefined ? sequence >= (since?.sequence ?? 0) : applied !== undefined
-    const isAfter = since?.databaseId === this.databaseId && isLater
+    const isAfter = since?.databaseId === databaseId && isLater
     const isSame = isAfter && part === undefined && since.sequence === sequence
     const changed = isSame
       ? nothingSince(sequence)
@@ -108,7 +110,7 @@ export class StoreSnapshot implements Snapshot {
         : undefined
     const points = changed?.slots.length ?? live
     const changes = changed?.changes
-    const writer = new SnapshotWriter({ databaseId: this.databaseId, dimension, sequence, points, changes })
+    const writer = new SnapshotWriter({ databaseId, dimension, sequence, points, changes })
     yield writer.begin()
     if (dimension !== undefined && points > 0) {
       await using file = await open(this.#tables.files.rows, 'r')
@@ -117,14 +119,28 @@ export class StoreSnapshot implements Snapshot {
         changed === undefined ? this.#blocks(file, dimension) : rowsAt(file, dimension, changed.slots)
       for await (const block of blocks) {
         for (const row of this.#rowsOf(block, partitions)) {
-          const chunk = writer.add(pointOf(row, this.#recordOf(row)))
-          if (chunk !== undefined) yield chunk
+          const record = this.#recordOf(row)
+          if (matches?.(attributesOf(record.attributes)) ?? true) {
+            const chunk = writer.add(pointOf(row, record))
+            if (chunk !== undefined) yield chunk
+          }
           if (turn.isOver) await turn.next()
         }
       }
     }
     if (writer.points !== points) throw this.#beyondSlots()
     yield* writer.end()
+  }
+
+  async count(matches: AttributesTest): Promise<number> {
+    const turn = new Turn()
+    let count = 0
+    for (let slot = 0; slot < this.#meta.slotCount; slot += 1) {
+      if (!hasSlot(this.#live, slot)) continue
+      if (matches(attributesOf(this.#scannedRecord(slot).attributes))) count += 1
+      if (turn.isOver) await turn.next()
+    }
+    return count
   }
 
   /**
