@@ -14,9 +14,8 @@ import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { readConfig } from '../src/config.ts'
 import { temporaryDirectory } from './support/process.ts'
+import { vicinal } from './support/programs.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
-
-const main = join(import.meta.dirname, '../src/cli/main.ts')
 
 describe('key comparison', () => {
   const only: ApiKey = { name: 'only', hash: hashOfKey(apiKey), role: 'write' }
@@ -270,7 +269,7 @@ class ServiceWithoutUmask implements AsyncDisposable {
     dataDir: string,
     settings: Readonly<Record<string, string>> = {},
   ): Promise<ServiceWithoutUmask> {
-    const child = spawn('sh', ['-c', 'umask 000; exec "$0" "$@"', process.execPath, main, 'serve'], {
+    const child = spawn('sh', ['-c', 'umask 000; exec "$0" "$@"', process.execPath, vicinal, 'serve'], {
       env: {
         DATA_DIR: dataDir,
         GRPC_PORT: '0',

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
@@ -13,6 +12,7 @@ import {
   vectorOf,
 } from './support/embedding-server.ts'
 import { assertEnded, run, ServerProcess, temporaryDirectory } from './support/process.ts'
+import { vicinal } from './support/programs.ts'
 
 /** The command line and the MCP server with texts instead of vectors. */
 describe('vicinal, with an embedding endpoint', () => {
@@ -87,8 +87,7 @@ describe('vicinal, with an embedding endpoint', () => {
 
   it('lets language models describe, store and search by text', async () => {
     const client = new Client({ name: 'test', version: '1' })
-    const program = join(import.meta.dirname, '../src/cli/main.ts')
-    const args = [program, 'mcp', '--write', ...desk.overHttp]
+    const args = [vicinal, 'mcp', '--write', ...desk.overHttp]
     await client.connect(new StdioClientTransport({ command: process.execPath, args }))
     const call = async (name: string, values: Record<string, unknown> = {}): Promise<string> => {
       const { content } = await client.callTool({ name, arguments: values })

@@ -13,6 +13,7 @@ import {
   type VectorClient,
 } from '../src/client/index.ts'
 import { run, temporaryDirectory } from './support/process.ts'
+import { vicinal } from './support/programs.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
@@ -167,14 +168,7 @@ describe('export', () => {
 
     const piped = join(directory.path, 'piped.parquet')
     const command = `"$0" "$@" > "${piped}"`
-    const args = [
-      join(import.meta.dirname, '../src/cli/main.ts'),
-      'export',
-      '--format',
-      'parquet',
-      '--http',
-      service.httpUrl,
-    ]
+    const args = [vicinal, 'export', '--format', 'parquet', '--http', service.httpUrl]
     await promisify(execFile)('sh', ['-c', command, process.execPath, ...args])
     assert.deepEqual(readFileSync(piped), readFileSync(file))
   })

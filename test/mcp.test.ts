@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, before, describe, it } from 'node:test'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { createHttpClient } from '../src/client/http.ts'
+import { vicinal } from './support/programs.ts'
 import { startTestService, type TestService } from './support/service.ts'
-
-const program = join(import.meta.dirname, '../src/cli/main.ts')
 
 /** `vicinal mcp` as the protocol's own client sees it, in front of a real service. */
 describe('vicinal mcp', () => {
@@ -31,7 +29,7 @@ describe('vicinal mcp', () => {
 
   async function overStdio(...flags: readonly string[]): Promise<Client> {
     const client = new Client({ name: 'test', version: '1' })
-    const args = [program, 'mcp', '--http', service.httpUrl, ...flags]
+    const args = [vicinal, 'mcp', '--http', service.httpUrl, ...flags]
     await client.connect(new StdioClientTransport({ command: process.execPath, args }))
     return client
   }
@@ -107,7 +105,7 @@ describe('vicinal mcp', () => {
   it('stores and deletes over Streamable HTTP', async () => {
     const child = spawn(
       process.execPath,
-      [program, 'mcp', '--http', service.httpUrl, '--write', '--port', '0'],
+      [vicinal, 'mcp', '--http', service.httpUrl, '--write', '--port', '0'],
       {
         stdio: ['ignore', 'ignore', 'pipe'],
       },

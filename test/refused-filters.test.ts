@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
@@ -7,8 +6,7 @@ import { DatabaseError } from '../src/base/errors.ts'
 import type { Filter, PointToInsert } from '../src/client/index.ts'
 import { describeBoth } from './support/both-transports.ts'
 import { Desk } from './support/desk.ts'
-
-const program = join(import.meta.dirname, '../src/cli/main.ts')
+import { vicinal } from './support/programs.ts'
 
 /**
  * Filters with a part that a transport cannot send. Without that part, each of them would match points that its caller
@@ -84,7 +82,7 @@ describe('the tool delete of vicinal mcp', () => {
     await using desk = await Desk.open()
     await desk.client.insertBatch(points)
     const client = new Client({ name: 'test', version: '1' })
-    const args = [program, 'mcp', '--write', ...desk.overGrpc]
+    const args = [vicinal, 'mcp', '--write', ...desk.overGrpc]
     await client.connect(new StdioClientTransport({ command: process.execPath, args }))
     const { content } = await client.callTool({
       name: 'delete',

@@ -31,6 +31,7 @@ import { insertIds } from './support/insert-ids.ts'
 import { openMainTables } from './support/main-tables.ts'
 import { encodeRecord } from './support/payload-records.ts'
 import { type Ended, run, temporaryDirectory } from './support/process.ts'
+import { vicinal } from './support/programs.ts'
 import { seededRandom } from './support/random.ts'
 import { groupOf, insertion } from './support/stored-points.ts'
 
@@ -298,13 +299,12 @@ describe('a repair', () => {
 
   it('can be killed at any step and repeated', async () => {
     const preload = new URL('./support/kill-preload.ts', import.meta.url)
-    const program = join(import.meta.dirname, '../src/cli/main.ts')
     const dataDir = copy()
     flipRow(dataDir, 10, 30)
     flipContent(dataDir, contentOf(20))
     let kills = 0
     for (;;) {
-      const args = ['--import', `${preload}?before=${kills + 1}`, program, 'doctor', '--data-dir', dataDir]
+      const args = ['--import', `${preload}?before=${kills + 1}`, vicinal, 'doctor', '--data-dir', dataDir]
       const ended = await promisify(execFile)(process.execPath, [...args, '--repair']).catch(
         (error: { signal: string; stderr: string }) => error,
       )

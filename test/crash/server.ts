@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { createGrpcClient, createHttpClient, type VectorClient } from '../../src/client/index.ts'
+import { vicinal } from '../support/programs.ts'
 import { apiKey, childThreads } from '../support/service.ts'
 
 const { PATH, NODE_COMPILE_CACHE, VICINAL_TEST_BUILT: built } = process.env
-const main =
-  built === undefined ? join(import.meta.dirname, '../../src/cli/main.ts') : join(built, 'cli/main.js')
+const main = built === undefined ? vicinal : join(built, 'cli/main.js')
 /** Without it, a program other than `vicinal` would strip the types of all sources at each start. */
 const cache = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 

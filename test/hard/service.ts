@@ -8,6 +8,7 @@ import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import { createGrpcClient, type VectorClient } from '../../src/client/index.ts'
 import { CrashServer } from '../crash/server.ts'
 import { figureIn } from '../support/metrics.ts'
+import { programFile } from '../support/programs.ts'
 import { apiKey } from '../support/service.ts'
 
 export interface HardServiceOptions {
@@ -105,7 +106,7 @@ export class HardService implements AsyncDisposable {
   /** Starts the service over the stored data; resolves when it is ready. */
   async restart(): Promise<void> {
     this.#server = new CrashServer(this.#dataDir, {
-      ...(this.#options.hasSmallGraphs ? { program: [join(import.meta.dirname, 'serve.ts')] } : {}),
+      ...(this.#options.hasSmallGraphs ? { program: [programFile('test/hard/serve.ts')] } : {}),
       env: {
         THREADS: '2',
         MAX_LIMIT: String(Math.max(16_384, this.#points.length)),

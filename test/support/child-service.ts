@@ -1,10 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { vicinal } from './programs.ts'
 import { apiKey, childThreads } from './service.ts'
-
-const main = join(import.meta.dirname, '../../src/cli/main.ts')
 
 /** A ready service in a child process, on free ports. */
 export class ChildService implements AsyncDisposable {
@@ -30,7 +28,7 @@ export class ChildService implements AsyncDisposable {
       ...(options.wrapper ?? []),
       process.execPath,
       ...(options.execArgv ?? []),
-      main,
+      vicinal,
       'serve',
     ]
     const child = spawn(command!, args, {

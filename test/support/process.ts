@@ -8,8 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
 import { runProgram } from '../../src/cli/program.ts'
-
-const main = join(import.meta.dirname, '../../src/cli/main.ts')
+import { vicinal } from './programs.ts'
 
 export interface Ended {
   /** The exit code; null when a signal ended the process. */
@@ -32,7 +31,7 @@ export class Command {
   constructor(
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
-    program: string = main,
+    program: string = vicinal,
   ) {
     this.child = spawn(process.execPath, [program, ...args], { env: { ...cache, ...environment } })
     this.child.stdout.setEncoding('utf8').on('data', (text: string) => {
