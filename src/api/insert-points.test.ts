@@ -109,11 +109,4 @@ describe('a keyed batch that continues after errors', () => {
     ]
     assert.equal(new Set(bodies.map(({ bodyHash }) => bodyHash)).size, bodies.length)
   })
-
-  it('is refused if an earlier version stored fewer or more of its points', async () => {
-    const items = [text('a'), text('b'), text('c')]
-    assert.deepEqual((await insertKeyed(items, 'b')).ids, ['id 0', null, 'id 1'])
-    await assert.rejects(insertKeyed(items), { reason: 'key_reused' })
-    await assert.rejects(insertKeyed(items.slice(1), 'b'), { reason: 'key_reused' })
-  })
 })
