@@ -56,7 +56,7 @@ export interface AnswerShape {
 }
 
 /** Weights are negative for points that shall come later. */
-export type Boost = { readonly weight: number } & (
+type Boost = { readonly weight: number } & (
   | { readonly filter: Filter }
   | { readonly path: string; readonly halfLifeUs: number }
 )

@@ -22,7 +22,7 @@ export type {
 } from '../points/database.ts'
 
 /** The limits and defaults of operations, from the settings of the same names. */
-export interface Limits {
+interface Limits {
   readonly maxLimit: number
   readonly hnswEf: number
 }

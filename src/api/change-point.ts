@@ -113,7 +113,7 @@ export interface PatchInput {
  * @param names of the fields that the request can have
  * @returns only the fields that change something
  */
-export function checkPatch(
+function checkPatch(
   input: PatchInput,
   { dimension, nowUs }: Pick<Database, 'dimension' | 'nowUs'>,
   path: string,

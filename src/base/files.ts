@@ -128,7 +128,7 @@ export function encodeHead(magic: string, header: object): Buffer {
 export const headBytes = 16
 
 /** What `headOf` says about the header that follows. */
-export interface Head {
+interface Head {
   readonly bytes: number
   readonly crc: number
 }

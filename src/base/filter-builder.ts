@@ -217,7 +217,7 @@ interface ValueCount {
  * Collects the values of one test and converts them to the type that its path is compared with. Ids become bytes, since
  * there may be a million; text becomes a date for `$expires_at`.
  */
-export class FilterOperands {
+class FilterOperands {
   readonly path: string
   readonly #count: ValueCount
   readonly #values: Scalar[] = []

@@ -389,7 +389,7 @@ export class CollectionWords implements MemoryUser {
 }
 
 /** The words that searches use. */
-export interface SearchableWords {
+interface SearchableWords {
   readonly settings: WordSettings
   readonly index: WordIndex
   /** The texts of a point that are indexed, by path. */

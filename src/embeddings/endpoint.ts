@@ -16,10 +16,10 @@ export interface EndpointOptions {
   readonly onRequest: (outcome: RequestOutcome, seconds: number) => void
 }
 
-export type RequestOutcome = 'ok' | 'cancelled' | FaultKind
+type RequestOutcome = 'ok' | 'cancelled' | FaultKind
 
 /** What an endpoint does, and how messages name it. */
-export interface EndpointKind {
+interface EndpointKind {
   /** Added to the URL, with a slash. */
   readonly path: string
   /** Like `the embedding endpoint`; its host follows. */
@@ -208,7 +208,7 @@ export function isIndex(index: unknown, count: number): index is number {
 }
 
 /** The kinds of failure of a request to the endpoint. They are labels of its metric. */
-export type FaultKind =
+type FaultKind =
   | 'unreachable'
   | 'timeout'
   | 'rate_limited'

@@ -96,7 +96,7 @@ interface Line {
  *
  * @throws Error at a line that is longer than any point
  */
-export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
+async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let pieces: Uint8Array[] = []
   let pending = 0

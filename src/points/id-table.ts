@@ -216,7 +216,7 @@ function emptyPage(slots: number): Page {
 }
 
 /** Copies the 16-byte id of a slot, whose page must exist, to `target` at `at`. */
-export function copyPagedId(pages: IdPages, slot: number, target: Uint8Array, at: number): void {
+function copyPagedId(pages: IdPages, slot: number, target: Uint8Array, at: number): void {
   const page = pages[Math.floor(slot / slotsPerPage)]!
   const from = (slot % slotsPerPage) * idBytes
   for (let index = 0; index < idBytes; index += 1) target[at + index] = page[from + index]!

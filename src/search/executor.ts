@@ -240,7 +240,7 @@ interface SearchThreadOptions extends ThreadSetup {
 }
 
 /** The main thread's side of one search thread. It starts with its first message. */
-export class SearchThread extends EngineThread<ToSearchThread, FromSearchThread> {
+class SearchThread extends EngineThread<ToSearchThread, FromSearchThread> {
   readonly lane: number
   readonly #options: SearchThreadOptions
 

@@ -289,7 +289,7 @@ export function withStep(profile: Profile, step: string, points: number, startMs
   return { ...profile, steps: [...(profile.steps ?? []), { step, points, us }] }
 }
 
-export function microsecondsSince(startMs: number): number {
+function microsecondsSince(startMs: number): number {
   return Math.round((performance.now() - startMs) * 1000)
 }
 
@@ -399,7 +399,7 @@ export function contenders<Point extends Pick<Leg, 'distance'>>(
 }
 
 /** Much more than the rounding of kernels, which add in another order than the definition of a distance. */
-export const kernelError = 1e-9
+const kernelError = 1e-9
 
 function byScore(a: Scored, b: Scored): number {
   return b.score - a.score || a.sequence - b.sequence

@@ -29,7 +29,7 @@ import type { DetachedMessage, IndexMessage } from '../graphs/engine-thread.ts'
  * gives the work up.
  */
 
-export interface StartMessage {
+interface StartMessage {
   readonly kind: 'start'
   /** The buffer of the `PoolState`. */
   readonly pool: SharedArrayBuffer
@@ -38,7 +38,7 @@ export interface StartMessage {
 }
 
 /** The work of another thread; replaces that of a thread with the same number. */
-export interface BoardMessage {
+interface BoardMessage {
   readonly kind: 'board'
   readonly owner: number
   readonly board: SharedArrayBuffer

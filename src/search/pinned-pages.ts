@@ -7,7 +7,7 @@ import { inTurns } from '../base/turns.ts'
 import { isHybrid, type Scored } from './leg-search.ts'
 
 /** The hits of all pages of a search, as of its first page. */
-export interface PinnedHits {
+interface PinnedHits {
   /** 16 bytes each. */
   readonly ids: Buffer
   readonly scores: Float64Array

@@ -1,7 +1,7 @@
 import { type SegmentLayout, segmentLayout, slotBytes } from '../index/segment.ts'
 import { idTableBytesPerSlot } from '../points/id-table.ts'
 
-export interface SizeOptions {
+interface SizeOptions {
   readonly dimension: number
   /** Links of a point: `m` of its collection's graph. */
   readonly links: number
@@ -12,7 +12,7 @@ export interface SizeOptions {
 }
 
 /** Bytes that a point takes, as docs/scale.md adds them up. */
-export interface PointSize {
+interface PointSize {
   /** With `VECTORS_ON_DISK=false`, and with `true`. */
   readonly memory: number
   readonly memoryOfCodes: number

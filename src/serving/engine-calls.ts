@@ -9,7 +9,7 @@ import type { Answers } from './line.ts'
 import type { SharedState } from './thread-setup.ts'
 
 /** The methods of a collection that serving threads call. */
-export type DatabaseMethod =
+type DatabaseMethod =
   | ('insert' | 'remove' | 'put' | 'patch' | 'changeByFilter')
   | ('get' | 'search' | 'list' | 'count' | 'facets')
 

@@ -41,7 +41,7 @@ export const analyzerVersion: string = createHash('sha256')
   .slice(0, 16)
 
 /** Receives a term of a text, with the place of its word in the text. */
-export type TermSink = (term: string, position: number, start: number, end: number, hint: number) => void
+type TermSink = (term: string, position: number, start: number, end: number, hint: number) => void
 
 /** The hint of a term without one. Others are below `knownWordsMax`: mostly, a word has the same when it comes again. */
 export const noHint = -1

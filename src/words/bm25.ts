@@ -96,10 +96,3 @@ export function shiftOf(weights: readonly number[]): number {
   const room = 2 ** 31 - 1 - weights.length
   return greatest === 0 ? 0 : Math.floor(Math.log2(room / greatest))
 }
-
-/** What a term adds to a score, before the shift is undone. */
-export function addend(weight: number, frequency: number, length: number, norms: Norms): number {
-  const exact = (weight * frequency) / (frequency + (norms.base + norms.slope * length))
-  // Rounds to the nearest whole number, ties to even, as the kernel does.
-  return exact + 2 ** 52 - 2 ** 52
-}

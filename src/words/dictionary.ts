@@ -89,7 +89,7 @@ function encodeTerm(term: string, bytes: Uint8Array): number {
   return term.length
 }
 
-export interface Span {
+interface Span {
   readonly from: number
   readonly to: number
 }

@@ -178,7 +178,7 @@ export class Part {
 }
 
 /** Where a term is in a document. */
-export interface Occurrences {
+interface Occurrences {
   readonly document: number
   /** The positions in each path, ascending. */
   readonly positions: readonly (readonly number[])[]

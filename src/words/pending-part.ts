@@ -6,7 +6,7 @@ import { knownWordsMax } from './known-words.ts'
 import { FrequencyCodes, type PartContent, PartWriter } from './part-content.ts'
 
 /** Further words of a point are not indexed. It is the number of places that a key of `#sorted` has. */
-export const wordsMax: number = 2 ** 20
+const wordsMax: number = 2 ** 20
 
 /** More words of a document are sorted by the engine. */
 const sortedByHandMax = 64

@@ -36,7 +36,7 @@ import { type WordLanguage, wordLanguages } from '../base/collection.ts'
 export const languages: typeof wordLanguages = wordLanguages
 export type Language = WordLanguage
 
-export type Stemmer = (word: string) => string
+type Stemmer = (word: string) => string
 
 export const stemmers: Readonly<Record<Language, Stemmer>> = {
   arabic,

@@ -17,7 +17,7 @@ import { nextHash } from './known-words.ts'
  */
 
 /** A word without parts that no joiner is beside; a whole of joined words; any other word. */
-export type WordKind = 'simple' | 'whole' | 'part'
+type WordKind = 'simple' | 'whole' | 'part'
 
 /** Receives a word. */
 export type WordSink = (word: string, position: number, start: number, end: number, kind: WordKind) => void
@@ -142,7 +142,7 @@ const plus = 0x2b
 const sharp = 0x23
 
 /** Takes the known word at [start, end) of a text; `hash` is that of known-words.ts. Returns false if it is unknown. */
-export type KnownSink = (text: string, start: number, end: number, hash: number, position: number) => boolean
+type KnownSink = (text: string, start: number, end: number, hash: number, position: number) => boolean
 
 export function isAscii(text: string): boolean {
   return !notAscii.test(text)

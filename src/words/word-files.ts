@@ -137,7 +137,7 @@ const magic = 'VICWORDS'
 const formatVersion = 2
 
 /** What must be the same for the terms of a file to be those of now. */
-export interface PartOrigin {
+interface PartOrigin {
   readonly language: string
   readonly paths: readonly string[]
 }

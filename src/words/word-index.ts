@@ -42,7 +42,7 @@ import { type PartQuery, searcherBytes, WordSearcher } from './word-searcher.ts'
  * statistics of scores count live documents only, so they do not depend on how documents are divided into parts.
  */
 
-export interface WordOptions {
+interface WordOptions {
   readonly language: LanguageChoice
   /** The weights of the paths whose texts are indexed. */
   readonly weights: readonly number[]
@@ -659,7 +659,7 @@ export interface PreparedPoint {
   readonly content: PartContent
 }
 
-export interface WordPlan {
+interface WordPlan {
   readonly queries: readonly { readonly part: Part; readonly query: PartQuery }[]
   /** The score of 1 in the kernel. */
   readonly unit: number

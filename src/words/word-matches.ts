@@ -23,7 +23,7 @@ export interface Wanted {
 }
 
 /** A longer phrase is refused: in a long text, every word of it takes time. */
-export const phraseTermsMax = 1024
+const phraseTermsMax = 1024
 
 export class PhraseTooLong extends RangeError {
   constructor(words: number) {
@@ -32,7 +32,7 @@ export class PhraseTooLong extends RangeError {
 }
 
 /** Finds the code plus one of a term in documents of a part, which ascend; 0 without it. */
-export type FindCodes = (part: Part, term: string, documents: Uint32Array) => Uint32Array
+type FindCodes = (part: Part, term: string, documents: Uint32Array) => Uint32Array
 
 /**
  * Returns the slots of the points that have the wanted words, as they are in the language of the point. So it depends on
@@ -126,7 +126,7 @@ function withPhrase(
  * @param offsets where the phrase has the term
  * @param before where it can begin as far as its other terms are concerned; undefined for anywhere
  */
-export function phraseStarts(
+function phraseStarts(
   positions: readonly number[],
   offsets: readonly number[],
   before: Uint32Array | undefined,
@@ -214,7 +214,7 @@ export function* highlights(
 }
 
 /** A word that is wanted, and where it is in the wanted text. */
-export interface WantedTerm {
+interface WantedTerm {
   readonly term: string
   readonly position: number
 }

@@ -42,7 +42,7 @@ export interface PartQuery {
   readonly terms: readonly PartTerm[]
 }
 
-export interface PartTerm {
+interface PartTerm {
   /** The address of its postings. */
   readonly list: number
   readonly documents: number
@@ -51,7 +51,7 @@ export interface PartTerm {
 }
 
 /** The best documents of a part: the highest score first, and of equal scores the first document. */
-export interface PartHits {
+interface PartHits {
   readonly scores: Uint32Array
   readonly documents: Uint32Array
 }

@@ -46,7 +46,7 @@ import { addSlot, damagedBlock, slotsIn } from '../table.ts'
 import { type DataTables, openDamagedDatabase, readDatabaseId, readMeta, type Tables } from '../tables.ts'
 
 /** A damaged point. */
-export interface DamagedPoint {
+interface DamagedPoint {
   readonly slot: number
   /** Undefined if nothing that is left of the point contains it. */
   readonly id: string | undefined

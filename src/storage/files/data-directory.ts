@@ -17,7 +17,7 @@ import { DatabaseError } from '../../base/errors.ts'
 import { syncDirectory } from '../../base/files.ts'
 
 /** The files of a data directory: key-layout.ts and catalog.ts describe their contents. */
-export const lockPath = (dataDir: string): string => join(dataDir, 'lock.db')
+const lockPath = (dataDir: string): string => join(dataDir, 'lock.db')
 export const reservePath = (dataDir: string): string => join(dataDir, 'reserve')
 /** The LMDB file of all collections. */
 export const databasePath = (dataDir: string): string => join(dataDir, 'collections.mdb')
