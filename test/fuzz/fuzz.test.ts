@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { childThreads } from '../support/service.ts'
 import { campaign, families } from './campaign.ts'
 import { Dice } from './dice.ts'
 import { bytesOf, shrunk } from './shrink.ts'
 
-/** The short form; `npm run test:fuzz -- --inputs 100000` is the long one. */
+/** The short form; `npm run test:fuzz -- --inputs 100000` is the long one. Again with more threads, a shorter one. */
 const seed = 20_261
-const inputs = 2000
+const inputs = childThreads === '1' ? 2000 : 600
 
 describe('the service under hostile input', () => {
   it(`answers all of it correctly, survives, and keeps its points, seed ${seed}`, {
@@ -15,7 +16,7 @@ describe('the service under hostile input', () => {
     const result = await campaign({ seed, inputs })
     assert.ok(result.inputs >= inputs)
     assert.ok(result.witnessed > 0)
-    assert.ok(result.storedPoints > 200, 'some of the inputs were valid, and were stored')
+    assert.ok(result.storedPoints > inputs / 10, 'some of the inputs were valid, and were stored')
   })
 })
 
