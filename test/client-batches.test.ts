@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { insertInBatches } from '../src/client/bulk-insert.ts'
+import { type BatchInsert, insertInBatches } from '../src/client/bulk-insert.ts'
 import type { BulkOptions } from '../src/client/calls.ts'
 import { createGrpcClient, createHttpClient, type PointToInsert } from '../src/client/index.ts'
 import { describeBoth } from './support/both-transports.ts'
@@ -28,12 +28,12 @@ async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
 /** What happens to the batches of a bulk insert: `sent` and `stored`, each with the contents of its points. */
 async function eventsOf(points: readonly PointToInsert[], options: BulkOptions): Promise<string[]> {
   const events: string[] = []
-  const insert = async (batch: readonly PointToInsert[]): Promise<readonly string[]> => {
+  const insert: BatchInsert['insertChecked'] = async (batch) => {
     const contents = batch.map(({ payload }) => payload.content).join('')
     events.push(`sent ${contents}`)
     await nextTurn()
     events.push(`stored ${contents}`)
-    return []
+    return { ids: [], errors: [] }
   }
   await all(insertInBatches(insert, points, options))
   return events

@@ -16,17 +16,58 @@ const sizes = [
 
 for (const size of sizes) {
   describe(`an insert into ${size.nodes} nodes with ${size.replicas} replicas of each partition`, () => {
-    it('is stored in full or not at all, whichever node receives it', async () => {
+    it('of points in one partition is stored in full or not at all, whichever node receives it', async () => {
       await using all = await ShardedNodes.start(size)
       for (const [turn, database] of databasesOf(all).entries()) {
-        const points = scattered(8, turn)
+        const partition = 100 * turn
+        const points = together(8, partition)
         assert.deepEqual((await database.insert(points)).ids, idsOf(points))
-        const others = [...scattered(8, turn, 100), points[3]!]
+        const others = [...together(8, partition, 100), pointOf(3), points[3]!]
         await assert.rejects(database.insert(others), {
           reason: 'already_exists',
-          message: `vectors[8].id: there is a point with the id ${points[3]!.id} already`,
+          message: `vectors[9].id: there is a point with the id ${points[3]!.id} already`,
         })
         for (const each of databasesOf(all)) assert.equal(await latestCount(all, each), 8 * (turn + 1))
+      }
+    })
+
+    it('is refused if points of several partitions would have to decide about all of it', async () => {
+      await using all = await ShardedNodes.start(size)
+      const [database] = databasesOf(all)
+      const [one, other] = scattered(2, 0) as [NewPoint, NewPoint]
+      for (const points of [
+        [one, other],
+        [one, { ...other, onConflict: 'skip' } as const],
+      ]) {
+        await assert.rejects(database!.insert(points), {
+          reason: 'invalid_argument',
+          message: /^on_error is "abort", and in a cluster .* or one point at a time$/,
+        })
+      }
+      assert.equal(await latestCount(all, database!), 0)
+      const skipped = [one, other].map((point) => ({ ...point, onConflict: 'skip' as const }))
+      assert.deepEqual((await database!.insert(skipped)).ids, idsOf([one, other]))
+    })
+
+    it('names the points that it has refused in the order of the request, whichever nodes have them', async () => {
+      await using all = await ShardedNodes.start(size)
+      for (const [turn, database] of databasesOf(all).entries()) {
+        const points = scattered(24, turn)
+        await database.insert(points.slice(0, 12), { onError: 'continue' })
+        const mixed = [...points, points[20]!].toSorted((one, other) => (one.id! < other.id! ? 1 : -1))
+        const { ids, errors } = await database.insert(mixed, { onError: 'continue' })
+        const given = new Set<string>()
+        const expected = mixed.map(({ id }) => {
+          const isNew = !given.has(id!) && !idsOf(points.slice(0, 12)).includes(id!)
+          given.add(id!)
+          return isNew ? id! : null
+        })
+        assert.deepEqual(ids, expected)
+        assert.deepEqual(
+          errors.map(({ index }) => index),
+          expected.flatMap((id, index) => (id === null ? [index] : [])),
+        )
+        assert.equal(await latestCount(all, database), 24 * (turn + 1))
       }
     })
 
@@ -45,7 +86,7 @@ for (const size of sizes) {
       assert.equal(await latestCount(all, databases[0]!), 24)
     })
 
-    it('gets the same answer when repeated with its key, from any node, whatever has changed', async () => {
+    it('gets the same answer when repeated with its key, from any node', async () => {
       await using all = await ShardedNodes.start(size)
       const [first, second, third] = databasesOf(all)
       const points = scattered(6, 0)
@@ -53,20 +94,39 @@ for (const size of sizes) {
       const keyed = { identity: identity('a key'), onError: 'continue' as const }
       const inserted = await second!.insert(points, keyed)
       assert.deepEqual(inserted.ids, [null, ...idsOf(points.slice(1))])
-      for (const id of idsOf(points)) await first!.remove(id)
       assert.deepEqual(asText(await third!.insert(points, keyed)), asText(inserted))
-      assert.equal(await latestCount(all, third!), 0, 'nothing is stored again')
+      await first!.patch(points[1]!.id!, { content: 'changed since' })
+      assert.deepEqual(asText(await first!.insert(points, keyed)), asText(inserted))
+      assert.equal(await latestCount(all, third!), 6)
+    })
+
+    it('is never stored a second time under its key, whatever has changed, and says so', async () => {
+      await using all = await ShardedNodes.start(size)
+      const [first, second, third] = databasesOf(all)
+      const points = scattered(6, 0)
+      const keyed = { identity: identity('a key'), onError: 'continue' as const }
+      await second!.insert(points, keyed)
+      for (const id of idsOf(points).slice(0, 3)) await first!.remove(id)
+      const repeated = await third!.insert(points, keyed)
+      assert.deepEqual(repeated.ids, [null, null, null, ...idsOf(points.slice(3))])
+      assert.match(repeated.errors[2]!.error.message, /^vectors\[2\]\.id: the request was decided before/)
+      assert.equal(await latestCount(all, third!), 3, 'nothing is stored again')
       const alone = { identity: identity('another') }
       const [one] = points
       assert.deepEqual((await third!.insert([one!], alone)).ids, [one!.id])
-      await assert.rejects(third!.insert([one!], { identity: identity('a third') }), {
-        reason: 'already_exists',
-      })
+      const refused = { identity: identity('a third') }
+      await assert.rejects(third!.insert([one!], refused), { reason: 'already_exists' })
       await first!.remove(one!.id!)
-      assert.deepEqual((await first!.insert([one!], alone)).ids, [one!.id])
-      assert.equal(await latestCount(all, first!), 0)
-      // A refusal of the whole request is not remembered.
-      assert.deepEqual((await third!.insert([one!], { identity: identity('a third') })).ids, [one!.id])
+      for (const options of [alone, refused]) {
+        await assert.rejects(first!.insert([one!], options), {
+          reason: 'already_exists',
+          message: `id: the request was decided before, and there is no point with the id ${one!.id} any more`,
+        })
+      }
+      await first!.insert([one!], { identity: identity('a fourth') })
+      for (const options of [alone, refused])
+        await assert.rejects(second!.insert([one!], options), { message: /there is a point with the id/ })
+      assert.equal(await latestCount(all, first!), 4)
     })
 
     it('and a new collection are visible at the same node after its answer', async () => {
@@ -78,7 +138,7 @@ for (const size of sizes) {
           (await leased(up.node, name)).asOf!(await up.node.admit({ consistency: 'session' }))
         assert.equal(await (await asNew()).count(), 0)
         const points = scattered(6, turn)
-        await (await leased(up.node, name)).insert(points)
+        await (await leased(up.node, name)).insert(points, { onError: 'continue' })
         assert.equal(await (await asNew()).count(), 6)
         for (const id of idsOf(points)) assert.equal((await (await asNew()).get(id))?.payload.content, '')
       }
@@ -87,7 +147,7 @@ for (const size of sizes) {
     it('is stored once when all nodes receive it at the same time', async () => {
       await using all = await ShardedNodes.start(size)
       for (let round = 0; round < 10; round += 1) {
-        const points = scattered(5, round)
+        const points = together(5, round)
         const attempts = await Promise.allSettled(
           databasesOf(all).map((database) => database.insert(points.map((each) => ({ ...each })))),
         )
@@ -95,58 +155,6 @@ for (const size of sizes) {
         assert.deepEqual(ended, ['', 'already_exists', 'already_exists'])
       }
       for (const each of databasesOf(all)) assert.equal(await latestCount(all, each), 50)
-    })
-
-    it('is decided again if a point appears or disappears after the lookup', async () => {
-      await using all = await ShardedNodes.start(size)
-      const [first, second] = databasesOf(all)
-      const points = scattered(4, 0)
-      await all.settled()
-      const looked = changingAfterLook(all.nodes[0]!.up.node, async (times) => {
-        if (times === 1) await second!.put(points[2]!.id!, points[2]!)
-        if (times === 2) await second!.remove(points[2]!.id!)
-      })
-      assert.deepEqual((await first!.insert(points)).ids, idsOf(points))
-      assert.equal(looked(), 3)
-    })
-
-    it('looks into the collection to which its alias has moved', async () => {
-      await using all = await ShardedNodes.start(size)
-      const [first, second] = all.nodes.map(({ up }) => up.node)
-      for (const name of ['old', 'new']) {
-        await first!.collections.put(name, { dimension: 3, hnsw: {} })
-      }
-      await first!.collections.setAliases(new Map([['alias', 'old']]), [])
-      const points = scattered(8, 0)
-      const own = points.filter(({ id }) => first!.held.has(partitionOf(id!)))
-      const { ids } = await (await leased(first!, 'new')).insert(own)
-      await all.settled()
-      const stored = await (await leased(second!, 'new')).get(ids[0]!)
-      const looks = changingAfterLook(first!, async (times) => {
-        if (times > 1) return
-        await second!.collections.setAliases(new Map([['alias', 'new']]), [])
-        await all.settled()
-      })
-      await assert.rejects((await leased(first!, 'alias')).insert(points), { reason: 'already_exists' })
-      assert.equal(looks(), 2)
-      assert.deepEqual(await (await leased(second!, 'new')).get(ids[0]!), stored)
-    })
-
-    it('is decided the same way by a node that has just started', async () => {
-      await using all = await ShardedNodes.start(size)
-      const [first] = databasesOf(all)
-      const points = scattered(4, 0)
-      const [, , restarted] = all.nodes
-      changingAfterLook(all.nodes[0]!.up.node, async (times) => {
-        if (times > 1) return
-        await all.nodes[1]!.up.node.database.put(points[2]!.id!, points[2]!)
-        await all.settled()
-        // After this restart, the node has not read the earlier log records.
-        await restarted!.up.stop()
-        await (await restarted!.start()).node.caughtUp()
-      })
-      await assert.rejects(first!.insert(points), { reason: 'already_exists' })
-      for (const each of databasesOf(all)) assert.equal(await latestCount(all, each), 1)
     })
   })
 
@@ -213,22 +221,6 @@ async function leased({ collections }: ClusterNode, name: string): Promise<Datab
   return (await collections.lease(name)).database
 }
 
-/** Calls `change` after each lookup of the points of an insert. The returned function counts the lookups. */
-function changingAfterLook(node: ClusterNode, change: (times: number) => Promise<void>): () => number {
-  const { writes } = node
-  const lookUp = writes.lookUp.bind(writes)
-  let times = 0
-  Object.assign(writes, {
-    lookUp: async (...args: Parameters<typeof lookUp>) => {
-      const found = await lookUp(...args)
-      times += 1
-      await change(times)
-      return found
-    },
-  })
-  return () => times
-}
-
 function pointOf(length: number, id?: string): NewPoint {
   return {
     vector: new Float32Array(length).fill(1),
@@ -248,6 +240,12 @@ function scattered(count: number, turn: number, from = 0): NewPoint[] {
       `${((37 * (from + index)) % 256).toString(16).padStart(2, '0')}${digest.slice(0, 6)}-0000-4000-8000-000000000000`,
     )
   })
+}
+
+/** Points in one partition. */
+function together(count: number, partition: number, from = 0): NewPoint[] {
+  const first = partition.toString(16).padStart(2, '0')
+  return scattered(count, partition, from).map((point) => ({ ...point, id: first + point.id!.slice(2) }))
 }
 
 function idsOf(points: readonly NewPoint[]): string[] {

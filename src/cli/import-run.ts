@@ -258,16 +258,23 @@ export class ImportRun {
     while (records.length > 0) {
       try {
         const points = records.map(({ point }) => pointToSend(point))
-        return await this.#insertChecked(points, { idempotencyKey })
+        const { ids, errors } = await this.#insertChecked(points, { idempotencyKey })
+        for (const { index, message } of errors) this.#skipRefused(records[index]!, message)
+        for (const { index } of errors.toReversed()) records.splice(index, 1)
+        return ids.filter((id) => id !== null)
       } catch (error) {
         batch.isUncertain ||= leavesDoubt(error)
         const refused = refusedIndex(error)
         if (refused === undefined || records[refused] === undefined) throw error
-        const [{ where }] = records.splice(refused, 1) as [FileRecord]
-        this.#skip(`${where}: ${(error as Error).message.replace(refusedPlace, '')}`)
+        const [record] = records.splice(refused, 1) as [FileRecord]
+        this.#skipRefused(record, (error as Error).message)
       }
     }
     return []
+  }
+
+  #skipRefused({ where }: FileRecord, message: string): void {
+    this.#skip(`${where}: ${message.replace(refusedPlace, '')}`)
   }
 
   #settle(): void {

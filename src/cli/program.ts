@@ -313,7 +313,10 @@ function addImport(program: Command, environment: Environment): void {
     .option('--batch-size <n>', 'points per request', whole, 1000)
     .option('--concurrency <n>', 'requests in progress at a time', whole, 4)
     .option('--ids <file>', 'write the new ids there, in input order')
-    .option('--keep-ids', 'keep the ids of the file; an id that already exists is an error')
+    .option(
+      '--keep-ids',
+      'keep the ids of the file; an id that already exists is an error, which --skip-invalid skips',
+    )
     .option('--journal <file>', 'file for the progress of the import (default: <file>.vicinal-import)')
     .option('--skip-invalid', 'count and report bad records instead of stopping')
     .option(

@@ -5,9 +5,18 @@ import type { Hit, InsertReport, ListQuery, PointsClient, PointToInsert } from '
 import { type CheckedPoint, checkPoints, pointIn } from './input.ts'
 import { optional, wholeIn, wrongKind } from './values.ts'
 
-/** Stores all points of a batch or none. */
+/** Stores a batch of a larger number of points. */
 export interface BatchInsert {
-  insertChecked(points: readonly CheckedPoint[], options?: InsertOptions): Promise<readonly string[]>
+  /**
+   * Stores all points or none. If some have ids that must not exist yet, it stores those that it can, because the nodes
+   * of a cluster could not decide about them together.
+   */
+  insertChecked(points: readonly CheckedPoint[], options?: InsertOptions): Promise<InsertReport>
+}
+
+/** Whether a point is refused if its id exists. */
+export function canBeRefused({ id, onConflict = 'error' }: CheckedPoint): boolean {
+  return id !== undefined && onConflict === 'error'
 }
 
 /** The method of a client for the importer, which checks its points itself. Users of the client do not see it. */
@@ -31,7 +40,8 @@ interface SentBatch {
 
 /**
  * Inserts points in batches. Reads points only as fast as requests finish. Yields the ids of each batch, in the order
- * of the points. After a failure, the yielded batches are stored; later batches may be.
+ * of the points. After a failure, the yielded batches are stored; later batches may be, and other points of the batch that
+ * failed if it has ids that must not exist yet.
  *
  * Points with the same id are never in the same batch, nor in two batches that are sent at the same time: otherwise the
  * service would refuse them, or store them in any order.
@@ -54,9 +64,11 @@ export async function* insertInBatches(
       while (sent.length >= window || sent.some((earlier) => haveCommon(earlier.ids, ids))) {
         yield await sent.shift()!.stored
       }
-      const stored = insertChecked(some, details).catch((error: unknown) => {
-        throw withPlaceInCall(error, start)
-      })
+      const stored = insertChecked(some, details)
+        .then(allIds)
+        .catch((error: unknown) => {
+          throw withPlaceInCall(error, start)
+        })
       // The failure is thrown later, when this batch is the first in the queue.
       stored.catch(() => {})
       sent.push({ ids, stored })
@@ -65,6 +77,12 @@ export async function* insertInBatches(
   } finally {
     await Promise.allSettled(sent.map(({ stored }) => stored))
   }
+}
+
+/** @throws DatabaseError of the first point that was refused */
+function allIds({ ids, errors: [first] }: InsertReport): readonly string[] {
+  if (first !== undefined) throw new DatabaseError(first.reason, first.message)
+  return ids as readonly string[]
 }
 
 async function* batchesOf(

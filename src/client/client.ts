@@ -245,14 +245,18 @@ export interface Changed {
 export interface PointsClient {
   /** Stores a point; resolves with its id once it is durable and searchable. */
   insert(point: PointToInsert, options?: InsertOptions): Promise<string>
-  /** Stores all points or none; ids are in the order of `points`. */
+  /**
+   * Stores all points or none; ids are in the order of `points`. A cluster refuses several points with ids that must not
+   * exist yet: use `insertEach`, or `onConflict`.
+   */
   insertBatch(points: readonly PointToInsert[], options?: InsertOptions): Promise<readonly string[]>
   /** Stores the valid points and reports the others. */
   insertEach(points: readonly PointToInsert[], options?: InsertOptions): Promise<InsertReport>
   /**
    * Stores any number of points in batches; yields the ids of each batch. Reads points only as fast as requests finish.
    * Points with the same id are stored one after another, so with `replace` the last one wins; in all other respects,
-   * concurrent batches may be stored in any order.
+   * concurrent batches may be stored in any order. A batch is stored completely or not at all, unless it has ids that
+   * must not exist yet: then one that exists is an error, and the others of its batch are stored.
    */
   insertAll(
     points: AsyncIterable<PointToInsert> | Iterable<PointToInsert>,

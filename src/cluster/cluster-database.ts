@@ -25,9 +25,8 @@ import type {
   PointsSnapshot,
   StatsOfNodes,
 } from '../points/database.ts'
-import type { LoggedInsert, LoggedRequest, LoggedResults } from '../write/requests.ts'
-import { partitionToDraw } from './joint-inserts.ts'
-import type { ClusterRequest } from './log/request-codec.ts'
+import { canBeRefused, type LoggedInsert, type LoggedRequest, type LoggedResults } from '../write/requests.ts'
+import { type ClusterRequest, partitionsOf } from './log/request-codec.ts'
 import type { ScatteredReads } from './reads/scattered-reads.ts'
 import type { WriteTarget } from './writes.ts'
 
@@ -129,9 +128,11 @@ export class ClusterDatabase implements Database {
     await this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
     const request: LoggedInsert = { kind: 'insert', points, onError, identity, idSeed }
-    const partition = partitionToDraw(points)
-    if (partition !== undefined) idSeed[0] = partition
-    const isDrawn = points.every(({ id }) => id === undefined)
+    const { id } = points.find((point) => point.id !== undefined) ?? {}
+    // Then the insert may be about this one partition alone.
+    if (id !== undefined) idSeed[0] = partitionOf(id)
+    checkDecidable(request)
+    const isDrawn = id === undefined
     return await this.#growing(
       () => this.addedBy(points, identity),
       () => this.#write(request, signal, isDrawn ? idSeed[0] : undefined),
@@ -348,6 +349,20 @@ export class ClusterCollections implements Collections {
     byName.set(alias, database)
     return { database, [Symbol.dispose]: () => lease[Symbol.dispose]() }
   }
+}
+
+/**
+ * An owner of some of the points cannot know that all of them are to be refused, because others exist that it does not
+ * hold.
+ *
+ * @throws DatabaseError `invalid_argument`
+ */
+function checkDecidable(request: LoggedInsert): void {
+  if (request.onError === 'continue' || !request.points.some(canBeRefused)) return
+  if (partitionsOf(request).size === 1) return
+  throw invalid(
+    'on_error is "abort", and in a cluster several points with ids are stored all or none only with on_conflict: send on_error "continue", or on_conflict "replace" or "skip" with each id, or no ids, or one point at a time',
+  )
 }
 
 /** Nodes that do not hold a point cannot tell from the log whether it matches the filter of a key. */

@@ -226,6 +226,7 @@ export class ClusterNode {
     this.writes = new Writes({
       ...this.#asking,
       publisher,
+      outcomes: this.#outcomes,
       waitFor: (position, signal) => this.#admission.waitFor(position, signal),
       stall: () => this.#stall,
       timeoutMs,

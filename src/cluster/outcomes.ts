@@ -55,6 +55,11 @@ export class Outcomes {
     }
   }
 
+  /** The outcome of a request that was applied here not long ago. */
+  known(identifier: RequestIdentifier): Ended | undefined {
+    return this.#recent.get(keyOf(identifier))
+  }
+
   settle(identifier: RequestIdentifier, ended: Ended): void {
     const key = keyOf(identifier)
     this.#waiting.get(key)?.ended.resolve(ended)

@@ -34,7 +34,7 @@ import { pause, unlessAborted } from './waiting.ts'
 export type PeerOperation =
   | ('search' | 'get' | 'list' | 'count' | 'facets' | 'plan' | 'words' | 'legs' | 'stats')
   | ('points' | 'pointsHeld' | 'snapshotPart')
-  | ('write' | 'applied' | 'found' | 'ping')
+  | ('write' | 'applied' | 'ping')
 
 /** No process answers for a node: it has got nothing of the request. */
 export class NodeAbsent extends DatabaseError {

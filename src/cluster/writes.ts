@@ -1,33 +1,27 @@
 import { cancellation, DatabaseError, lacksRoom } from '../base/errors.ts'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
-import type { NewPoint } from '../base/point.ts'
-import { atOnce } from '../base/turns.ts'
 import {
   AppliedSchema,
-  FoundAnswerSchema,
-  FoundSchema,
   type InsertedPoints,
   WriteSchema,
   type Written,
   WrittenSchema,
 } from '../messages/generated/cluster_pb.js'
 import { Encoded, type Fields } from '../messages/reader.ts'
-import { bytesOfIds, bytesOfNumbers, numbersOf } from '../messages/vectors.ts'
+import { bytesOfNumbers, numbersOf } from '../messages/vectors.ts'
 import { encode, type Init } from '../messages/writer.ts'
 import type { Inserted } from '../points/database.ts'
 import {
   type ChangedByPartition,
-  type FoundPoints,
+  canBeRefused,
   type LoggedInsert,
   type LoggedRequest,
   type LoggedResult,
-  StaleRequest,
 } from '../write/requests.ts'
-import { canBeRefused, findHere, indexesOf, needsLookup } from './joint-inserts.ts'
 import type { BatchToAppend, Publisher } from './log/publisher.ts'
 import { partitionsOf } from './log/request-codec.ts'
-import { type Ended, type Outcome, uncertain } from './outcomes.ts'
+import { type Ended, type Outcome, type Outcomes, uncertain } from './outcomes.ts'
 import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
 import { type AskingNode, foundParts } from './reads/scatter.ts'
 import { errorOf, NodeAbsent, type PeerCall, type PeerHandler, type PeerOperation } from './requests.ts'
@@ -35,6 +29,7 @@ import { pause } from './waiting.ts'
 
 interface WritesOptions extends AskingNode {
   readonly publisher: Publisher
+  readonly outcomes: Pick<Outcomes, 'known'>
   /** Resolves when this node has applied the log up to a position. */
   readonly waitFor: (position: number, signal: AbortSignal | undefined) => Promise<void>
   /** Why this node cannot apply changes for now. */
@@ -65,11 +60,13 @@ export interface WriteTarget {
  *   another node does     send it there ─> it does the same ─> the answer
  *                           └ no answer: another owner; the log takes the same request once
  *
- * Where it takes several nodes to hold all the points of a request, there is still one record:
+ * Where it takes several nodes to hold all the points of a request, there is still one record. Each owner decides about
+ * its own points when it applies the record, and the asking node puts their outcomes together:
  *
- *   insert          every node decides the same (joint-inserts.ts), or nothing can be refused; the owners of the other
- *                   partitions confirm that they have applied it
- *   change by ids   one request for each owner, as each counts its own points
+ *   one of them decides, as above ─> the others are asked for their outcomes of the same record ─> the answer
+ *
+ * So no decision may depend on points of several partitions: `ClusterDatabase` refuses inserts of all or nothing that
+ * would.
  *
  * Main thread only.
  */
@@ -82,8 +79,7 @@ export class Writes {
     this.#options = options
     this.handlers = new Map<PeerOperation, PeerHandler>([
       ['write', (body, call) => this.#answerWrite(body, call)],
-      ['applied', (body, call) => this.#answerApplied(body, call)],
-      ['found', (body, { signal }) => this.#answerFound(body, signal)],
+      ['applied', (body, { signal }) => this.#answerApplied(body, signal)],
     ])
   }
 
@@ -95,101 +91,21 @@ export class Writes {
    *   stored
    */
   async write(request: LoggedRequest, to: WriteTarget): Promise<{ result: LoggedResult; position: number }> {
-    const { placement } = this.#options
+    const { placement, publisher } = this.#options
     const partitions = partitionsOf(request)
-    const owners = await foundParts(() => placement.cover(partitions), to.signal)
+    await foundParts(() => placement.cover(partitions), to.signal)
     if (!freesSpace(request)) this.#full.check(partitions, placement)
-    if (request.kind === 'each' && owners.length > 1) return await this.#eachOwner(request, owners, to)
-    if (request.kind === 'insert' && needsLookup(request, owners.length))
-      return await this.#insertJointly(request, to)
-    return await this.#decided(request, to)
-  }
-
-  async #eachOwner(
-    request: Extract<LoggedRequest, { readonly kind: 'each' }>,
-    owners: readonly CoverPart[],
-    to: WriteTarget,
-  ): Promise<{ result: ChangedByPartition; position: number }> {
-    const parts = await Promise.all(
-      owners.map(async ({ partitions }) => {
-        const ids = request.ids.filter((id) => partitions.has(partitionOf(id)))
-        return await this.#decided({ ...request, ids }, to)
-      }),
-    )
-    const result = new Map(parts.flatMap((part) => [...(part.result as ChangedByPartition)]))
-    return { result, position: Math.max(...parts.map(({ position }) => position)) }
-  }
-
-  async #insertJointly(
-    request: LoggedInsert,
-    to: WriteTarget,
-  ): Promise<{ result: LoggedResult; position: number }> {
-    let { position } = this.#options.node
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        const found = await this.lookUp(request.points, position, to)
-        return await this.#decided({ ...request, found }, to)
-      } catch (error) {
-        if (!(error instanceof StaleRequest) || attempt === lookupsMax) throw error
-        position = error.position
-      }
-      // A random pause keeps competing inserts from colliding again.
-      await pause(Math.random() * Math.min(firstPauseMs * 2 ** attempt, pauseMsMax), to.signal)
-    }
-  }
-
-  /**
-   * Asks owners for the ids of an insert.
-   *
-   * @param position the log position that answers must include
-   * @throws DatabaseError `not_ready` when no owner answers: nothing was stored
-   */
-  async lookUp(
-    points: readonly NewPoint[],
-    position: number,
-    { collection, signal }: Pick<WriteTarget, 'collection' | 'signal'>,
-  ): Promise<FoundPoints> {
-    const { self, peers, scatter, timeoutMs } = this.#options
-    const indexes = indexesOf(points)
-    const ask = async ({ node, partitions }: CoverPart, signal: AbortSignal) => {
-      const ids = [...indexes.keys()].filter((id) => partitions.has(partitionOf(id)))
-      const question = encode(FoundSchema, { collection, position, ids: atOnce(bytesOfIds(ids)) })
-      const answer =
-        node === self
-          ? await this.#answerFound(question, signal)
-          : await peers.ask(node, 'found', question, { signal, timeoutMs })
-      const { position: asOf, expiries } = Encoded.of(FoundAnswerSchema, answer).read()
-      return { ids, asOf: Number(asOf), expiries: numbersOf(expiries) }
-    }
-    const partitions = PartitionSet.of([...indexes.keys()].map(partitionOf))
-    const answers = await scatter.gather({ partitions, signal, ask }).catch((cause: unknown) => {
-      throw signal?.aborted ? cancellation(signal) : unowned(cause)
-    })
-    const found = answers.flatMap(({ ids, expiries }) =>
-      ids.map((id, at) => [indexes.get(id)!, expiries[at]!] as const),
-    )
-    return {
-      asOf: Math.min(...answers.map(({ asOf }) => asOf)),
-      expiries: new Map(found.filter(([, expiry]) => !Number.isNaN(expiry))),
-    }
-  }
-
-  /** Sends one request to the log. */
-  async #decided(
-    request: LoggedRequest,
-    to: WriteTarget,
-  ): Promise<{ result: LoggedResult; position: number }> {
-    const { publisher } = this.#options
-    const partitions = partitionsOf(request)
-    const batch = await publisher.prepare(request, to)
-    const ended = isDecidedByAll(request)
-      ? await publisher.send(batch, to.signal)
-      : await this.#byOwner({ request, partitions, batch }, to.signal)
-    if ('error' in ended) throw ended.error
-    const { position, held, result } = ended
-    const others = held === undefined ? new PartitionSet() : partitions.without(held)
-    if (others.size > 0) await this.#confirmed(others, position, to.signal)
-    return { result: result as LoggedResult, position }
+    const asked = { request, partitions, batch: await publisher.prepare(request, to) }
+    const first = isKnownToAll(request)
+      ? await publisher.send(asked.batch, to.signal)
+      : await this.#byOwner(asked, to.signal)
+    if ('error' in first) throw first.error
+    const { position, held = partitions } = first
+    const own = { partitions: partitions.common(held), result: first.result as LoggedResult }
+    const left = partitions.without(held)
+    if (left.size === 0) return { result: own.result, position }
+    const others = await this.#outcomesOf(asked, left, position, to.signal)
+    return { result: isUnrefusable(request) ? own.result : together(request, [own, ...others]), position }
   }
 
   /** Lets an owner decide: this node if it is one. */
@@ -202,8 +118,8 @@ export class Writes {
     let lastAbsent: NodeAbsent | undefined
     let [refusal, isUncertain]: [DatabaseError | undefined, boolean] = [undefined, false]
     while (!until.aborted) {
-      const node = this.#ownerFor(asked, placement, failed)
-      if (node === undefined) {
+      const { parts, missing } = placement.cover(asked.partitions, failed)
+      if (missing.size > 0) {
         // Every owner has failed. A full one stays full for a while.
         if (refusal !== undefined && !isUncertain) throw refusal
         if (!isUncertain && performance.now() - startMs > absentMs) throw unowned(lastAbsent)
@@ -213,12 +129,13 @@ export class Writes {
         await pause(retryMs, until)
         continue
       }
+      const { node } = parts[0]!
       try {
         const ended =
           node === self
             ? await publisher.send(asked.batch, caller)
             : await this.#sentTo(node, asked, askMs, until)
-        if (isWhole(ended, asked)) return ended
+        if (hasDecided(ended, asked)) return ended
         // The node has just dropped the partition. The record is in the log, and another owner applies it.
         isUncertain = true
       } catch (error) {
@@ -233,17 +150,6 @@ export class Writes {
     }
     if (caller?.aborted) throw cancellation(caller)
     throw uncertain(until.reason)
-  }
-
-  /** A node that can answer the whole request. */
-  #ownerFor(
-    { request, partitions }: Asked,
-    placement: Placement,
-    failed: ReadonlySet<string>,
-  ): string | undefined {
-    const { parts, missing } = placement.cover(partitions, failed)
-    if (missing.size > 0) return undefined
-    return parts.length === 1 || isUnrefusable(request) ? parts[0]!.node : undefined
   }
 
   async #sentTo(
@@ -285,28 +191,42 @@ export class Writes {
     return encode(WrittenSchema, writtenOf(await publisher.send(batch, signal)))
   }
 
-  /** Resolves when owners of partitions have applied the log up to a position. */
-  async #confirmed(
+  /** The outcomes of a request at other owners, which together have these partitions. */
+  async #outcomesOf(
+    { request, batch }: Asked,
     partitions: PartitionSet,
     position: number,
     caller: AbortSignal | undefined,
-  ): Promise<void> {
+  ): Promise<readonly PartialResult[]> {
     const { self, peers, timeoutMs, retryMs } = this.#options
     const until = this.#until(caller)
-    const ask = async (part: CoverPart, signal: AbortSignal): Promise<void> => {
-      const question = { position, partitions: part.partitions.bytes }
-      if (part.node === self) return await this.#apply(position, part.partitions, signal)
-      await peers
-        .ask(part.node, 'applied', encode(AppliedSchema, question), { signal, timeoutMs })
-        .catch((error: unknown) => {
-          this.#full.note(part.node, error)
-          throw error
-        })
+    const ask = async (part: CoverPart, signal: AbortSignal): Promise<PartialResult> => {
+      const question = {
+        position,
+        partitions: part.partitions.bytes,
+        origin: batch.origin,
+        request: batch.request,
+      }
+      const body = encode(AppliedSchema, question)
+      const answer =
+        part.node === self
+          ? this.#answerApplied(body, signal)
+          : peers.ask(part.node, 'applied', body, { signal, timeoutMs })
+      const bytes = await answer.catch((error: unknown) => {
+        this.#full.note(part.node, error)
+        throw error
+      })
+      const ended = endedOf(Encoded.of(WrittenSchema, Buffer.from(bytes)).read())
+      if ('error' in ended) throw ended.error
+      const { held = part.partitions, result } = ended
+      // It has restarted since, or held some of the points only later.
+      if (!isUnrefusable(request) && (result === undefined || part.partitions.without(held).size > 0))
+        throw forgotten(part.node)
+      return { partitions: part.partitions, result: result as LoggedResult }
     }
     for (;;) {
       try {
-        await this.#options.scatter.gather({ partitions, signal: until, ask })
-        return
+        return await this.#options.scatter.gather({ partitions, signal: until, ask })
       } catch (error) {
         if (caller?.aborted) throw cancellation(caller)
         if (until.aborted) throw uncertain(error)
@@ -315,25 +235,20 @@ export class Writes {
     }
   }
 
-  async #answerApplied(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
-    const { position, partitions } = Encoded.of(AppliedSchema, body).read()
-    await this.#apply(Number(position), new PartitionSet(partitions), signal)
-    return new Uint8Array()
-  }
-
-  async #apply(position: number, partitions: PartitionSet, signal: AbortSignal): Promise<void> {
-    const { node, stall, waitFor } = this.#options
+  async #answerApplied(body: Buffer, signal: AbortSignal): Promise<Uint8Array> {
+    const { node, stall, waitFor, outcomes } = this.#options
+    const { position: bytes, partitions, origin, request } = Encoded.of(AppliedSchema, body).read()
+    const position = Number(bytes)
     const full = stall()
     // This node does not reach that position before its disk or memory has space again.
     if (full !== undefined && node.position < position) throw full
     await waitFor(position, signal)
-    checkHolds(node.held, partitions)
-  }
-
-  async #answerFound(body: Buffer, signal: AbortSignal): Promise<Buffer> {
-    const { position, ...question } = Encoded.of(FoundSchema, body).read()
-    await this.#options.waitFor(Number(position), signal)
-    return await findHere(this.#options.node, question)
+    checkHolds(node.held, new PartitionSet(partitions))
+    const ended = outcomes.known({ origin, request: Number(request) })
+    return encode(
+      WrittenSchema,
+      writtenOf(ended ?? { position, result: undefined, held: new PartitionSet() }),
+    )
   }
 
   /** Aborts with the caller, with this node, or when it takes too long. */
@@ -356,9 +271,40 @@ export function freesSpace({ kind }: LoggedRequest): boolean {
   return kind === 'remove' || kind === 'expire'
 }
 
-/** Whether every node decides about the request, whatever it holds: see `concerns`. */
-function isDecidedByAll(request: LoggedRequest): boolean {
-  return request.kind === 'insert' && (request.identity ?? request.found) !== undefined
+/** The result of a request for the points of some partitions. */
+interface PartialResult {
+  readonly partitions: PartitionSet
+  readonly result: LoggedResult
+}
+
+/** Puts the results of nodes together: each counts for the points of its partitions. */
+function together(request: LoggedRequest, parts: readonly PartialResult[]): LoggedResult {
+  if (request.kind !== 'insert') {
+    return new Map(
+      parts.flatMap(({ partitions, result }) =>
+        [...(result as ChangedByPartition)].filter(([partition]) => partitions.has(partition)),
+      ),
+    )
+  }
+  const ids: (string | null)[] = []
+  for (const { partitions, result } of parts) {
+    for (const [index, id] of (result as Inserted).ids.entries())
+      if (partitions.has(partitionIn(request, index))) ids[index] = id
+  }
+  const errors = parts.flatMap(({ partitions, result }) =>
+    (result as Inserted).errors.filter(({ index }) => partitions.has(partitionIn(request, index))),
+  )
+  return { ids, errors: errors.sort((one, other) => one.index - other.index) }
+}
+
+function partitionIn({ points, idSeed }: LoggedInsert, index: number): number {
+  const { id } = points[index]!
+  return id === undefined ? idSeed[0]! : partitionOf(id)
+}
+
+/** Whether every node knows the result, whatever it holds: see `concerns`. */
+function isKnownToAll(request: LoggedRequest): boolean {
+  return request.kind === 'insert' && request.identity !== undefined && isUnrefusable(request)
 }
 
 /** Whether no point that is stored can make any difference to the answer. */
@@ -366,11 +312,14 @@ function isUnrefusable(request: LoggedRequest): boolean {
   return request.kind === 'insert' && !request.points.some(canBeRefused)
 }
 
-/** Whether the outcome of a node is that of the whole request. */
-function isWhole(ended: Ended, { request, partitions }: Asked): boolean {
+/** Whether a node has decided about some of these partitions. An error is that of every node. */
+function hasDecided(ended: Ended, { partitions }: Asked): boolean {
   if ('error' in ended || ended.held === undefined) return true
-  if (partitions.without(ended.held).size === 0) return true
-  return ended.result !== undefined && isUnrefusable(request)
+  return ended.result !== undefined && partitions.common(ended.held).size > 0
+}
+
+function forgotten(node: string): DatabaseError {
+  return new DatabaseError('not_ready', `node ${node} no longer has the outcome of the write`)
 }
 
 function unowned(cause: unknown): DatabaseError {
@@ -484,9 +433,6 @@ export class FullOwners {
 
 /** After this time, the next write is tried again. */
 const fullMs = 1_000
-const lookupsMax = 16
-const firstPauseMs = 2
-const pauseMsMax = 500
 /** What a node knows about others can be a second old: an owner may be back. */
 const absentMs = 1_500
 /** Much longer than applying a record takes, and much shorter than a caller waits. */

@@ -427,14 +427,6 @@ export class Collection implements Database, AsyncDisposable {
     return this.livePoints.expirations.isDueSoon
   }
 
-  /** When the point expires, in microseconds since 1970, infinity for never; undefined if there is no such point. */
-  expiryOf(id: string): number | undefined {
-    if (this.#refusal !== undefined) throw this.#refusal
-    const { livePoints } = this
-    const slot = livePoints.table.find(id)
-    return slot === -1 ? undefined : (livePoints.expirations.expiryOf(slot) ?? Number.POSITIVE_INFINITY)
-  }
-
   /** For a thread that searches by itself: see `MatchingCall`. */
   matching(filter: Filter, query: FilteredQuery | undefined): Promise<MatchingAnswer> {
     return this.#reads.run(async () => {

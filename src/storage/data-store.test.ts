@@ -134,7 +134,6 @@ describe('named collections', () => {
       keyHash: Buffer.alloc(16, key),
       bodyHash: Buffer.alloc(16, 7),
       idSeed: Buffer.alloc(16, key),
-      isPartitioned: false,
       points,
       acceptedMs: Date.now(),
       refused: [],

@@ -54,9 +54,9 @@ function request(key: number, acceptedMs = Date.now()): KeyedRequest {
     keyHash,
     bodyHash: Buffer.alloc(16, 7),
     idSeed: Buffer.alloc(16, key),
-    isPartitioned: false,
     points: key,
     acceptedMs,
+    firstSequence: undefined,
     refused: [],
   }
 }
@@ -152,7 +152,7 @@ describe('keyed requests', () => {
 describe('the refused points of a keyed request', () => {
   const mixed: KeyedRequest = {
     ...request(1),
-    isPartitioned: true,
+    firstSequence: 65_536 * 2 ** 20,
     points: 5,
     refused: [
       { index: 2, reason: 'already_exists', message: 'vectors[2]: a point with the id ü🦊 exists' },
@@ -239,11 +239,11 @@ describe('the refused points of a keyed request', () => {
     }
     const forgeries: readonly ((record: Buffer) => void)[] = [
       (record) => record.writeUInt32LE(4, 48),
-      (record) => record.write('x', 61),
-      (record) => record.write('[[1],2', 61),
-      (record) => record.write('[[x', 61),
-      (record) => record.write('[[9', 61),
-      (record) => record.write('[[2,"y', 61),
+      (record) => record.write('x', 68),
+      (record) => record.write('[[1],2', 68),
+      (record) => record.write('[[x', 68),
+      (record) => record.write('[[9', 68),
+      (record) => record.write('[[2,"y', 68),
     ]
     for (const [index, forge] of forgeries.entries()) {
       const forged = Buffer.from(sound)
@@ -257,7 +257,7 @@ describe('the refused points of a keyed request', () => {
     await tables.root.close()
     const store = await openStore({ dataDir, logger })
     const tooLarge = refusing(1, 34_182)
-    const refusal = { reason: 'request_too_large', message: /takes \d+ bytes .* the maximum is 1048511/ }
+    const refusal = { reason: 'request_too_large', message: /takes \d+ bytes .* the maximum is 1048504/ }
     assert.throws(() => encodeRefusals(tooLarge.refused), refusal)
     await assert.rejects(store.commit(groupOf([], [tooLarge])), refusal)
     await store.commit(groupOf([], [largest(1)]))

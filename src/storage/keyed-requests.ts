@@ -163,7 +163,7 @@ const extraRemovals = 16
  * The format of the records of keyed requests:
  *
  *   ├ hash of key 16 │ hash of body 16 │ seed of ids 16 │ points u32 │ accepted, ms since 1970, f64 │
- *   │ flags u8 (1: the ids from the seed begin with its first byte, as in a cluster) │
+ *   │ in a cluster, the number of the change of its first point, else NaN, f64 │
  *   │ refused points: [[index, reason, message], ...], JSON; empty: none │ crc u32 ┤
  */
 
@@ -173,8 +173,8 @@ const requestHashBytes = 16
 const seedAt = 2 * requestHashBytes
 const pointsAt: number = seedAt + idSeedBytes
 const acceptedAt: number = pointsAt + 4
-const flagsAt: number = acceptedAt + 8
-const headBytes: number = flagsAt + 1
+const firstSequenceAt: number = acceptedAt + 8
+const headBytes: number = firstSequenceAt + 8
 
 /** Length of a record without refused points. */
 const keyedRequestBytes: number = headBytes + 4
@@ -191,7 +191,7 @@ const keyedRequestBytesMax: number = 1024 * 1024
  * @throws DatabaseError `request_too_large` if its refusals do not fit in a record
  */
 export function encodeKeyedRequest(request: KeyedRequest): Buffer {
-  const { keyHash, bodyHash, idSeed, isPartitioned, points, acceptedMs, refused = [] } = request
+  const { keyHash, bodyHash, idSeed, points, acceptedMs, firstSequence = Number.NaN, refused } = request
   const refusals = encodeRefusals(refused)
   const value = Buffer.alloc(keyedRequestBytes + refusals.length)
   value.set(keyHash, 0)
@@ -199,7 +199,7 @@ export function encodeKeyedRequest(request: KeyedRequest): Buffer {
   value.set(idSeed, seedAt)
   value.writeUInt32LE(points, pointsAt)
   value.writeDoubleLE(acceptedMs, acceptedAt)
-  value.writeUInt8(isPartitioned ? 1 : 0, flagsAt)
+  value.writeDoubleLE(firstSequence, firstSequenceAt)
   value.set(refusals, headBytes)
   const end = value.length - 4
   value.writeUInt32LE(crc32(value.subarray(0, end)), end)
@@ -214,14 +214,15 @@ export function decodeKeyedRequest(value: Buffer): KeyedRequest | undefined {
   }
   const points = value.readUInt32LE(pointsAt)
   const refused = decodeRefusals(value.toString('utf8', headBytes, end), points)
+  const firstSequence = value.readDoubleLE(firstSequenceAt)
   return (
     refused && {
       keyHash: value.subarray(0, requestHashBytes),
       bodyHash: value.subarray(requestHashBytes, seedAt),
       idSeed: value.subarray(seedAt, pointsAt),
-      isPartitioned: value.readUInt8(flagsAt) === 1,
       points,
       acceptedMs: value.readDoubleLE(acceptedAt),
+      firstSequence: Number.isNaN(firstSequence) ? undefined : firstSequence,
       refused,
     }
   )

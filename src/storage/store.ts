@@ -279,12 +279,15 @@ export interface KeyedRequest {
   readonly bodyHash: Uint8Array
   /** `drawIds` derives the ids of its points from it. */
   readonly idSeed: Uint8Array
-  /** Whether these ids begin with the first byte of the seed, as in a cluster. */
-  readonly isPartitioned: boolean
   readonly points: number
   /** Time of acceptance, in milliseconds since 1970. */
   readonly acceptedMs: number
-  /** The points that were not stored, as only `continue` allows. */
+  /**
+   * In a cluster: the number of the change of its first point. Whether a point was stored follows from the order of the
+   * point, and the ids from the seed begin with the first byte of the seed.
+   */
+  readonly firstSequence?: number | undefined
+  /** Outside of clusters: the points that were not stored, as only `continue` allows. */
   readonly refused: readonly RefusedPoint[]
 }
 

@@ -15,10 +15,10 @@ import { patchedPayload, walkMatching, writtenBytes } from './by-filter.ts'
 import {
   type ChangedByPartition,
   type CurrentPoints,
+  canBeRefused,
   changesPerRecord,
   type InsertRequest,
   type Results,
-  StaleRequest,
   type Stamp,
   type WriteRequest,
 } from './requests.ts'
@@ -34,6 +34,8 @@ export interface Decision {
   readonly dimension?: number | undefined
   /** The answer to the request when its changes have taken effect. */
   readonly result: Results[keyof Results]
+  /** The answer in place of a result: what is stored of the request is that it was refused. */
+  readonly refusal?: DatabaseError | undefined
 }
 
 type RequestOf<Kind extends WriteRequest['kind']> = Extract<WriteRequest, { readonly kind: Kind }>
@@ -124,15 +126,14 @@ export class ChangeDecider {
 
   /** Decides each point: its id, whether it replaces a point, and whether it is refused. */
   async #decideInsert(queued: Queued, request: InsertRequest, turn: Turn): Promise<Decided> {
-    const { identity, points, onError, found } = request
+    const { identity, points, onError } = request
     const { drawnIds } = queued
     // Uses the log's time for a request from a log, so that all replicas expire a key at the same record.
     const nowMs = this.#stamp === undefined ? Date.now() : this.#stamp.nowUs / 1000
     if (identity !== undefined) {
-      const before = await insertedBefore(this.#store, identity, points, nowMs, turn)
-      if (before !== undefined) return { changes: [], result: before }
+      const before = keptRequest(this.#store, identity, nowMs)
+      if (before !== undefined) return { changes: [], result: await this.#repeated(request, before, turn) }
     }
-    if (this.#stamp?.isStale) throw new StaleRequest(this.#stamp.position)
     const idSeed = request.idSeed ?? (identity && seedFor(points.length))
     const isDrawnHere = drawnIds === undefined && request.idSeed === undefined
     const drawn = drawnIds === undefined ? idSeed && drawIds(idSeed, points.length, false) : undefined
@@ -140,6 +141,7 @@ export class ChangeDecider {
     const changes: Change[] = []
     const ids: (string | null)[] = []
     const errors: ItemError[] = []
+    let refusal: DatabaseError | undefined
     for (const [index, point] of points.entries()) {
       try {
         checkOnce(points, index, given)
@@ -147,10 +149,8 @@ export class ChangeDecider {
           point.id ??
           drawnIds?.[index] ??
           (drawn === undefined ? newId() : idFromBytes(drawn, index * idBytes))
-        // Other nodes decide about points that are not held here, and the caller gets the answer from them. If all
-        // nodes know which points were found, every node decides.
-        const isHeld = this.#isHeld(id)
-        if ((isHeld || found !== undefined) && !this.#isSkipped(request, index) && isHeld) {
+        // Other nodes decide about points that are not held here, and the caller gets the answer from them.
+        if (this.#isHeld(id) && !this.#isSkipped(request, index)) {
           this.#numberFrom(index)
           const isNew = isDrawnHere && point.id === undefined
           changes.push(
@@ -159,17 +159,95 @@ export class ChangeDecider {
         }
         ids.push(id)
       } catch (error) {
-        if (onError === 'abort' || !(error instanceof DatabaseError)) throw error
+        if (!(error instanceof DatabaseError)) throw error
+        if (onError === 'abort') {
+          if (!this.#keepsRefusal(identity, error)) throw error
+          refusal = error
+          break
+        }
         ids.push(null)
         errors.push({ index, error })
       }
       if (turn.isOver) await turn.next()
     }
+    const keyedRequest = identity && {
+      ...identity,
+      idSeed: idSeed!,
+      points: points.length,
+      acceptedMs: nowMs,
+      ...this.#answerKept(errors),
+    }
     const result = { ids, errors }
-    const isPartitioned = queued.stamp !== undefined
-    const keyedRequest =
-      identity && keyedRequestOf({ idSeed: idSeed!, isPartitioned, acceptedMs: nowMs }, identity, result)
+    if (refusal !== undefined) return { changes: [], keyedRequest, result, refusal }
     return { changes, keyedRequest, dimension: this.#newDimension(queued), result }
+  }
+
+  /**
+   * Whether a refusal uses up the key of a request. From a log it does if only owners of a point know of it: all nodes
+   * keep the same keys.
+   */
+  #keepsRefusal(identity: RequestIdentity | undefined, { reason }: DatabaseError): boolean {
+    return identity !== undefined && this.#stamp !== undefined && reason === 'already_exists'
+  }
+
+  /**
+   * What is kept of the answer to a request with a key. From a log, it is only which changes the request has made: most
+   * nodes do not know which points were refused.
+   */
+  #answerKept(errors: readonly ItemError[]): Pick<KeyedRequest, 'firstSequence' | 'refused'> {
+    if (this.#stamp !== undefined)
+      return { firstSequence: this.#sequenceMax - changesPerRecord + 1, refused: [] }
+    const refused = errors.map(({ index, error: { reason, message } }) => ({ index, reason, message }))
+    // Refuses a request whose answer is too large before anything is stored.
+    encodeRefusals(refused)
+    return { firstSequence: undefined, refused }
+  }
+
+  /**
+   * The answer to a request that was carried out before: nothing is stored again.
+   *
+   * @throws DatabaseError if it was refused
+   */
+  async #repeated(request: InsertRequest, before: KeyedRequest, turn: Turn): Promise<Inserted> {
+    const { points, onError } = request
+    const drawn = drawIds(before.idSeed, before.points, before.firstSequence !== undefined)
+    const refused = new Map(
+      before.refused.map(({ index, reason, message }) => [index, new DatabaseError(reason, message)]),
+    )
+    const given = new Map<string, number>()
+    const ids: (string | null)[] = []
+    const errors: ItemError[] = []
+    for (const [index, { id }] of points.entries()) {
+      const error =
+        before.firstSequence === undefined
+          ? refused.get(index)
+          : this.#refusedBefore(points, index, given, before.firstSequence)
+      if (error !== undefined && onError === 'abort') throw error
+      if (error !== undefined) errors.push({ index, error })
+      ids.push(error === undefined ? (id ?? idFromBytes(drawn, index * idBytes)) : null)
+      if (turn.isOver) await turn.next()
+    }
+    return { ids, errors }
+  }
+
+  /**
+   * Why a point of a request from the log was refused before, as far as its place in the order of insertion tells: that
+   * of a point that the request has stored is the number of its change, as long as it exists.
+   */
+  #refusedBefore(
+    points: readonly NewPoint[],
+    index: number,
+    given: Map<string, number>,
+    firstSequence: number,
+  ): DatabaseError | undefined {
+    const point = points[index]!
+    const { id } = point
+    if (id !== undefined && given.has(id)) return givenTwice(points, index, given.get(id)!)
+    if (id !== undefined) given.set(id, index)
+    if (id === undefined || !canBeRefused(point) || !this.#isHeld(id)) return undefined
+    const slot = this.#find(id)
+    if (slot === -1) return goneSince(points, index)
+    return this.#points.table.orderOf(slot) === firstSequence + index ? undefined : existing(points, index)
   }
 
   /**
@@ -177,23 +255,14 @@ export class ChangeDecider {
    *
    * @throws DatabaseError `already_exists`
    */
-  #isSkipped(request: InsertRequest, index: number): boolean {
-    const { points, keyFilter } = request
+  #isSkipped({ points, keyFilter }: InsertRequest, index: number): boolean {
     const { id, onConflict = 'error' } = points[index]!
-    if (id !== undefined) this.#checkFree(this.#points.table.find(id), keyFilter)
-    if (id === undefined || onConflict === 'replace' || !this.#exists(id, request, index)) return false
+    if (id === undefined) return false
+    const slot = this.#points.table.find(id)
+    this.#checkFree(slot, keyFilter)
+    if (slot === -1 || onConflict === 'replace') return false
     if (onConflict === 'skip') return true
-    throw new DatabaseError(
-      'already_exists',
-      `${idPath(points, index)}: there is a point with the id ${id} already`,
-    )
-  }
-
-  /** Whether a point has the id. Uses what was found, if given, so that every node decides the same. */
-  #exists(id: string, { found }: InsertRequest, index: number): boolean {
-    if (found === undefined) return this.#points.table.find(id) !== -1
-    const expiresAtUs = found.expiries.get(index)
-    return expiresAtUs !== undefined && expiresAtUs > this.#stamp!.nowUs
+    throw existing(points, index)
   }
 
   #decidePut(queued: Queued, { id, point, when, keyFilter }: RequestOf<'put'>): Decided {
@@ -424,13 +493,28 @@ function checkOnce(points: readonly NewPoint[], index: number, given: Map<string
   const { id } = points[index]!
   if (id === undefined) return
   const first = given.get(id)
-  if (first === undefined) {
-    given.set(id, index)
-    return
-  }
-  throw new DatabaseError(
+  if (first !== undefined) throw givenTwice(points, index, first)
+  given.set(id, index)
+}
+
+function givenTwice(points: readonly NewPoint[], index: number, first: number): DatabaseError {
+  return new DatabaseError(
     'invalid_argument',
     `${idPath(points, index)} equals ${idPath(points, first)}: the ids of a request must differ`,
+  )
+}
+
+function existing(points: readonly NewPoint[], index: number): DatabaseError {
+  return new DatabaseError(
+    'already_exists',
+    `${idPath(points, index)}: there is a point with the id ${points[index]!.id} already`,
+  )
+}
+
+function goneSince(points: readonly NewPoint[], index: number): DatabaseError {
+  return new DatabaseError(
+    'already_exists',
+    `${idPath(points, index)}: the request was decided before, and there is no point with the id ${points[index]!.id} any more`,
   )
 }
 
@@ -460,31 +544,15 @@ const changesMax = 100_000
 /** Inserts with an idempotency key: what is stored of them, and how a repetition is answered. */
 
 /**
- * Returns the answer of a request that was stored before; undefined when the request is new.
+ * Returns a request that was carried out before; undefined when the request is new.
  *
  * @throws DatabaseError `key_reused`
  */
-async function insertedBefore(
-  store: Store,
-  identity: RequestIdentity,
-  points: readonly NewPoint[],
-  nowMs: number,
-  turn: Turn,
-): Promise<Inserted | undefined> {
+function keptRequest(store: Store, identity: RequestIdentity, nowMs: number): KeyedRequest | undefined {
   const stored = store.keyedRequest(identity.keyHash)
   if (stored === undefined || nowMs - stored.acceptedMs >= idempotencyKeyLifeMs) return undefined
   if (Buffer.compare(stored.bodyHash, identity.bodyHash) !== 0) throw keyReused()
-  const drawn = drawIds(stored.idSeed, stored.points, stored.isPartitioned)
-  const errors = stored.refused.map(
-    ({ index, reason, message }): ItemError => ({ index, error: new DatabaseError(reason, message) }),
-  )
-  const refused = new Set(errors.map(({ index }) => index))
-  const ids: (string | null)[] = []
-  for (const [index, { id }] of points.entries()) {
-    ids.push(refused.has(index) ? null : (id ?? idFromBytes(drawn, index * idBytes)))
-    if (turn.isOver) await turn.next()
-  }
-  return { ids, errors }
+  return stored
 }
 
 /** Returns a seed for `drawIds`. */
@@ -498,18 +566,6 @@ function seedFor(points: number): Uint8Array {
  */
 function drawIds(seed: Uint8Array, points: number, isPartitioned: boolean): Uint8Array {
   return points === 1 && !isPartitioned ? seed : idsFromSeed(seed, points, isPartitioned)
-}
-
-/** Returns what is stored of a request, so that a repetition gets the same answer. */
-function keyedRequestOf(
-  request: Pick<KeyedRequest, 'idSeed' | 'isPartitioned' | 'acceptedMs'>,
-  { keyHash, bodyHash }: RequestIdentity,
-  { ids, errors }: Inserted,
-): KeyedRequest {
-  const refused = errors.map(({ index, error: { reason, message } }) => ({ index, reason, message }))
-  // Refuses a request whose answer is too large before anything is stored.
-  encodeRefusals(refused)
-  return { ...request, keyHash, bodyHash, points: ids.length, refused }
 }
 
 function keyReused(): DatabaseError {

@@ -40,8 +40,6 @@ export interface InsertRequest {
    * byte.
    */
   readonly idSeed?: Uint8Array | undefined
-  /** Set if points of several nodes decide about the insert. */
-  readonly found?: FoundPoints | undefined
   readonly keyFilter?: Filter | undefined
 }
 
@@ -49,12 +47,9 @@ export interface LoggedInsert extends InsertRequest {
   readonly idSeed: Uint8Array
 }
 
-/** Which ids of a request had points, as reported by the nodes that hold them. */
-export interface FoundPoints {
-  /** These nodes had applied the log at least up to this position. */
-  readonly asOf: number
-  /** By index in the request: when the point expires, in microseconds since 1970; infinity for never. */
-  readonly expiries: ReadonlyMap<number, number>
+/** Whether a point of an insert is refused if its id exists. */
+export function canBeRefused({ id, onConflict = 'error' }: NewPoint): boolean {
+  return id !== undefined && onConflict === 'error'
 }
 
 interface PutRequest {
@@ -149,8 +144,6 @@ export interface Stamp {
   readonly position: number
   /** The cluster's clock in microseconds since 1970; never below that of an earlier record. */
   readonly nowUs: number
-  /** Whether points of the request may have changed since they were found. */
-  readonly isStale?: boolean
 }
 
 /** The number of changed points by partition; partitions without any are left out. */
@@ -234,7 +227,6 @@ const idCost = 64
 
 /** Whether every replica refuses the request. */
 export function isDecided(error: unknown): error is DatabaseError {
-  if (error instanceof StaleRequest) return true
   return error instanceof DatabaseError && decidedReasons.has(error.reason)
 }
 
@@ -247,17 +239,6 @@ const decidedReasons: ReadonlySet<string> = new Set([
   'permission_denied',
   'request_too_large',
 ])
-
-/** The points found for an insert are out of date: nothing is stored, and the points are looked up again. */
-export class StaleRequest extends DatabaseError {
-  /** The position of the request's record in the log. */
-  readonly position: number
-
-  constructor(position: number) {
-    super('not_ready', 'nothing was stored, because the same points keep changing: try again')
-    this.position = position
-  }
-}
 
 /** What decisions depend on: the points as of the changes that have taken effect. */
 export interface CurrentPoints {

@@ -556,7 +556,6 @@ describe('a request with a key', () => {
           {
             ...identity(1),
             idSeed: Buffer.alloc(16),
-            isPartitioned: false,
             points: 1,
             acceptedMs,
             refused: [],

@@ -356,7 +356,8 @@ export class WritePath {
       }
       this.#target.applied()
       if (placed.dimension !== undefined) this.#target.fixDimension()
-      placed.queued.resolve(placed.result)
+      if (placed.refusal === undefined) placed.queued.resolve(placed.result)
+      else placed.queued.reject(placed.refusal)
       if (turn.isOver) await turn.next()
     }
     this.#target.allApplied()

@@ -14,6 +14,8 @@ export interface ModelPoint {
   readonly content: string
   readonly n: number
   readonly expiresAtUs: number | undefined
+  /** The number of the change that inserted it. */
+  readonly order: number
 }
 
 /** The outcome of a request: its answer, or the reason why it was refused. */
@@ -33,12 +35,13 @@ export class ClusterModel {
     string,
     { readonly position: number; readonly point: ModelPoint | undefined }[]
   >()
-  /** By id: the position of the last record about the point. */
-  readonly #mentioned = new Map<string, number>()
   /** The clock of each log position. */
   readonly #clocks: number[] = [0]
-  /** By idempotency key: the request and its outcome. */
-  readonly #keys = new Map<string, { readonly body: string; readonly outcome: ModelOutcome }>()
+  /** By idempotency key: the request, the number of its first change, and the ids that it drew. */
+  readonly #keys = new Map<
+    string,
+    { readonly body: string; readonly first: number; readonly drawn: Buffer }
+  >()
 
   static async read(log: SharedMemoryLog): Promise<ClusterModel> {
     const model = new ClusterModel()
@@ -55,13 +58,9 @@ export class ClusterModel {
       model.#clocks.push(Math.max(before, Math.min(timeUs, (batch.appendedMs + 10_000) * 1000)))
       if (!('points' in request || 'id' in request || 'ids' in request)) continue
       const outcome = model.#apply(request, position)
-      model.#noteMentioned(request)
-      if (outcome === undefined) continue
       const name = nameOf(request)
-      const known = model.outcomes.get(name)
-      // A retry of the same request, whose first attempt got no answer; each owner of points counts its own.
-      if (known === undefined) model.outcomes.set(name, outcome)
-      else if (request.kind === 'each') model.outcomes.set(name, sumOf(known, outcome))
+      // Otherwise it is a retry of the same request, whose first attempt got no answer.
+      if (!model.outcomes.has(name)) model.outcomes.set(name, outcome)
     }
     return model
   }
@@ -113,20 +112,7 @@ export class ClusterModel {
     return `states ${states?.join(', ')}; clocks from ${from} on: ${this.#clocks.slice(from, to + 1).join(', ')}`
   }
 
-  /** Whether any record since the lookup for an insert concerns one of its points, even if it changed nothing. */
-  #isStale({ points, found }: LoggedInsert): boolean {
-    if (found === undefined) return false
-    return points.some(({ id }) => id !== undefined && (this.#mentioned.get(id) ?? 0) > found.asOf)
-  }
-
-  #noteMentioned(request: LoggedRequest): void {
-    const position = this.#clocks.length - 1
-    if (request.kind === 'expire') return
-    for (const id of idsOf(request)) this.#mentioned.set(id, position)
-  }
-
-  /** Returns undefined for a request that changes nothing because it must be sent again and is answered then. */
-  #apply(request: LoggedRequest, position: number): ModelOutcome | undefined {
+  #apply(request: LoggedRequest, position: number): ModelOutcome {
     const clockUs = this.#clocks[position]!
     const find = (id: string): ModelPoint | undefined => {
       const point = this.points.get(id)
@@ -137,7 +123,7 @@ export class ClusterModel {
     if (request.kind === 'put') {
       const before = find(request.id)
       if (!holds(request.when, before)) return { refused: 'precondition_failed' }
-      this.#set(request.id, position, pointOf(first, request.point.payload))
+      this.#set(request.id, position, pointOf(first, request.point.payload, before))
       return { answer: { version: first, created: before === undefined } }
     }
     if (request.kind === 'patch') {
@@ -174,31 +160,33 @@ export class ClusterModel {
     request: LoggedInsert,
     position: number,
     find: (id: string) => ModelPoint | undefined,
-  ): ModelOutcome | undefined {
+  ): ModelOutcome {
     const { points, onError, identity, idSeed } = request
     const key = identity && Buffer.from(identity.keyHash).toString('hex')
     const body = identity === undefined ? '' : Buffer.from(identity.bodyHash).toString('hex')
     const kept = key === undefined ? undefined : this.#keys.get(key)
-    if (kept !== undefined) return kept.body === body ? kept.outcome : { refused: 'key_reused' }
-    if (this.#isStale(request)) return undefined
-    const drawn = idsFromSeed(idSeed, points.length, true)
+    if (kept !== undefined && kept.body !== body) return { refused: 'key_reused' }
+    const first = kept?.first ?? position * changesPerRecord
+    const drawn = kept?.drawn ?? idsFromSeed(idSeed, points.length, true)
+    if (key !== undefined) this.#keys.set(key, { body, first, drawn })
     const changes: [string, ModelPoint][] = []
     const ids: (string | null)[] = []
     for (const [index, { id = idFromBytes(drawn, index * idBytes), ...point }] of points.entries()) {
-      const exists = points[index]!.id !== undefined && find(id) !== undefined
-      if (exists && (point.onConflict ?? 'error') === 'error') {
+      const before = points[index]!.id === undefined ? undefined : find(id)
+      const mustNotExist = points[index]!.id !== undefined && (point.onConflict ?? 'error') === 'error'
+      // A repeated insert has stored a point if the one that is there now was inserted by it.
+      const isRefused = kept === undefined ? before !== undefined : before?.order !== first + index
+      if (mustNotExist && isRefused) {
         if (onError === 'abort') return { refused: 'already_exists' }
         ids.push(null)
         continue
       }
       ids.push(id)
-      if (exists && point.onConflict === 'skip') continue
-      changes.push([id, pointOf(position * changesPerRecord + index, point.payload)])
+      if (kept !== undefined || (before !== undefined && point.onConflict === 'skip')) continue
+      changes.push([id, pointOf(first + index, point.payload, before)])
     }
     for (const [id, point] of changes) this.#set(id, position, point)
-    const outcome = { answer: ids }
-    if (key !== undefined) this.#keys.set(key, { body, outcome })
-    return outcome
+    return { answer: ids }
   }
 
   #set(id: string, position: number, point: ModelPoint | undefined): void {
@@ -210,11 +198,6 @@ export class ClusterModel {
   }
 }
 
-function sumOf(...outcomes: readonly ModelOutcome[]): ModelOutcome {
-  const counts = outcomes.map((each) => ('answer' in each ? (each.answer as number) : 0))
-  return { answer: counts.reduce((sum, count) => sum + count, 0) }
-}
-
 /** Identifies a request by the unique content that the simulation puts into it; a removal by its ids. */
 export function nameOf(request: LoggedRequest): string {
   if (request.kind === 'insert') return request.points[0]!.payload.content
@@ -224,16 +207,9 @@ export function nameOf(request: LoggedRequest): string {
   return `${request.kind} of ${request.kind === 'remove' ? request.id : request.ids.join()}`
 }
 
-function idsOf(request: LoggedRequest): readonly string[] {
-  if ('ids' in request) return request.ids
-  if (request.kind !== 'insert') return [request.id]
-  const { points, idSeed } = request
-  const drawn = idsFromSeed(idSeed, points.length, true)
-  return points.map(({ id }, index) => id ?? idFromBytes(drawn, index * idBytes))
-}
-
-function pointOf(version: number, { content, attributes, expiresAtUs }: Payload): ModelPoint {
-  return { version, content, n: attributes?.get('n') as number, expiresAtUs }
+function pointOf(version: number, payload: Payload, before: ModelPoint | undefined): ModelPoint {
+  const { content, attributes, expiresAtUs } = payload
+  return { version, content, n: attributes?.get('n') as number, expiresAtUs, order: before?.order ?? version }
 }
 
 function patched(before: ModelPoint, { content, set, expiresAtUs }: Patch, version: number): ModelPoint {
@@ -242,6 +218,7 @@ function patched(before: ModelPoint, { content, set, expiresAtUs }: Patch, versi
     content: content ?? before.content,
     n: (set?.get('n') as number | undefined) ?? before.n,
     expiresAtUs: expiresAtUs === undefined ? before.expiresAtUs : (expiresAtUs ?? undefined),
+    order: before.order,
   }
 }
 

@@ -443,7 +443,11 @@ export class ClusterSimulation implements AsyncDisposable {
   #insertBody(): InsertBody {
     const ids = this.#ids.filter(() => this.#random() < 0.1)
     const withIds = ids.map((id) => ({ id, onConflict: this.#pick('error', 'replace', 'skip')! }) as const)
-    return { onError: this.#pick('abort', 'continue')!, items: withIds.length === 0 ? [{}] : withIds }
+    // One of all or nothing that depends on several partitions is refused.
+    const isWide = new Set(ids.map(partitionOf)).size > 1
+    const mustContinue = isWide && withIds.some(({ onConflict }) => onConflict === 'error')
+    const onError = this.#pick('abort', 'continue')!
+    return { onError: mustContinue ? 'continue' : onError, items: withIds.length === 0 ? [{}] : withIds }
   }
 
   #point(content: string): NewPoint {

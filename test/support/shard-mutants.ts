@@ -81,15 +81,31 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
       })
     },
   },
-  'what was found of points is believed although they have changed since': {
+  'an owner does not say which points of an insert it has refused': {
     seed: 4,
     foundBy: wrongAnswer,
+    mutate({ up: { node } }) {
+      const answer = node.peerHandlers.get('applied')!
+      const handlers = node.peerHandlers as Map<string, PeerHandler>
+      handlers.set('applied', async (body, call) => {
+        const written = fromBinary(WrittenSchema, await (answer(body, call) as Promise<Uint8Array>))
+        if (written.result.case === 'inserted') written.result.value.refused = []
+        return toBinary(WrittenSchema, written)
+      })
+    },
+  },
+  'an insert with an id is decided again when it is repeated': {
+    seed: 4,
+    foundBy: /^(the answer of write \d+|the points of|the digest of|a \w+ read of)/,
     mutate({ up: { main } }) {
       const { replica } = main
       const apply = replica.apply.bind(replica)
       Object.assign(replica, {
-        apply: (...[request, stamp, held]: Parameters<typeof apply>) =>
-          apply(request, { ...stamp, isStale: false }, held),
+        apply: (...[request, stamp, held]: Parameters<typeof apply>) => {
+          if (request.kind !== 'insert') return apply(request, stamp, held)
+          const hasIds = request.points.some(({ id }) => id !== undefined)
+          return apply(hasIds ? { ...request, identity: undefined } : request, stamp, held)
+        },
       })
     },
   },

@@ -91,7 +91,6 @@ export const refusedRequest: KeyedRequest = {
   keyHash: Buffer.alloc(16, 1),
   bodyHash: Buffer.alloc(16, 2),
   idSeed: Buffer.alloc(16, 3),
-  isPartitioned: false,
   points: 1,
   acceptedMs: 4_102_444_800_000,
   refused: [{ index: 0, reason: 'already_exists', message: 'there is a point with this id already' }],

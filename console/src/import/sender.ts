@@ -15,10 +15,19 @@ export interface SenderEvents {
   readonly onWaiting: (reason: string | undefined) => void
 }
 
+/** The start of the server's message about one item. */
+const refusedPlace = /^vectors\[(\d+)\]\.?(.*)/s
+
 /** The retries take about two minutes in total, longer than a restart of the server. */
 const retries = 12
 const firstRetryMs = 250
 const maxRetryMs = 15_000
+
+interface Answer {
+  /** Null for an item that was refused. */
+  readonly point_ids: readonly (string | null)[]
+  readonly errors?: readonly { readonly index: number; readonly message: string }[]
+}
 
 /** Stores batches of points through the public API. */
 export class Sender {
@@ -34,14 +43,19 @@ export class Sender {
 
   /**
    * Stores a batch and returns the ids of its points. If the server names a bad item, sends the batch again without it.
+   * Items with ids are stored as far as they can be: a cluster does not decide about several of them together.
    */
   async store(batch: readonly Item[]): Promise<readonly string[]> {
     const items = [...batch]
     while (items.length > 0) {
       const answer = await this.#send(items)
-      if (typeof answer !== 'string') return answer
+      if (typeof answer !== 'string') {
+        for (const { index, message } of answer.errors ?? [])
+          this.#events.onRefused(items[index]!.place, message.replace(refusedPlace, '$2'))
+        return answer.point_ids.filter((id) => id !== null)
+      }
       const refusal = answer
-      const match = /^vectors\[(\d+)\]\.?(.*)/s.exec(refusal)
+      const match = refusedPlace.exec(refusal)
       const bad = match === null ? undefined : items[Number(match[1])]
       if (bad === undefined) throw new Error(refusal)
       this.#events.onRefused(bad.place, match![2]!)
@@ -50,16 +64,17 @@ export class Sender {
     return []
   }
 
-  /** @returns the ids of the stored points, or why the server refuses the batch */
-  async #send(items: readonly Item[]): Promise<readonly string[] | string> {
-    const body = `{"vectors":[${items.map(({ point }) => pointJson(point)).join(',')}]}`
+  /** @returns the outcome, or why the server refuses the batch */
+  async #send(items: readonly Item[]): Promise<Answer | string> {
+    const rule = items.some(({ point }) => point.id !== undefined) ? ',"on_error":"continue"' : ''
+    const body = `{"vectors":[${items.map(({ point }) => pointJson(point)).join(',')}]${rule}}`
     // The key depends on the points, so other points never share it. A resumed import computes the same key.
     const key = `console-${this.#job.importId}-${items[0]!.place}-${items.length}-${digestOf(body)}`
     for (let tried = 0; ; tried++) {
       const answer = await this.#post(body, key)
       if (answer.status === 200 || answer.status === 201) {
         if (tried > 0) this.#events.onWaiting(undefined)
-        return (JSON.parse(answer.text) as { readonly point_ids: readonly string[] }).point_ids
+        return JSON.parse(answer.text) as Answer
       }
       const isTemporary = [0, 429, 503].includes(answer.status)
       if (!isTemporary || tried === retries) return answer.text

@@ -10,7 +10,6 @@ import type { Outcome, Outcomes } from '../outcomes.ts'
 import { isNoOutage, Waiters } from '../waiting.ts'
 import { type CommitLog, type LogEntry, LogGap, LogLost, lostIn, lostLogMessage } from './commit-log.ts'
 import { type LogPlace, NeedsReplica } from './founding.ts'
-import { isLongAgo, RecentChanges } from './recent-changes.ts'
 import { type Batch, DamagedRecord, RecordAssembler, UnknownRecord } from './records.ts'
 import {
   type ClusterRequest,
@@ -85,8 +84,6 @@ export class Applier {
   readonly #holds = new Set<LogHold>()
   /** Position of the last record that passed the holds. */
   #admitted: number
-  /** Created when the first record needs a check for staleness. */
-  #recent: RecentChanges | undefined
   /** Why the next record cannot be read, although the log answers. */
   #obstacle: Obstacle | undefined
 
@@ -261,7 +258,6 @@ export class Applier {
     const place = { position: wanted, clockUs }
     const outcome = await this.#begin(batch, request, place)
     this.#read = place
-    this.#recent?.note(wanted, request)
     this.#track(place, batch.payload.length, batch, outcome())
   }
 
@@ -315,35 +311,8 @@ export class Applier {
         return await this.#change(batch.collection, request, {
           position: place.position,
           nowUs: place.clockUs,
-          ...((await this.#isStale(request, place.position)) ? { isStale: true } : {}),
         })
     }
-  }
-
-  /** Whether the log contains changes to the points of an insert that are newer than the lookup of these points. */
-  async #isStale(request: LoggedRequest, position: number): Promise<boolean> {
-    if (request.kind !== 'insert' || request.found === undefined) return false
-    const { asOf } = request.found
-    if (isLongAgo(asOf, position)) return true
-    if (this.#recent?.covers(asOf) !== true) this.#recent = await this.#changesBetween(asOf, position)
-    return this.#recent.hasAny(
-      request.points.flatMap(({ id }) => id ?? []),
-      asOf,
-    )
-  }
-
-  /** Reads the changes from the log again. They are no longer in memory, for example after a restart. */
-  async #changesBetween(after: number, before: number): Promise<RecentChanges> {
-    const { log, chunkCacheBytesMax } = this.#options
-    const changes = new RecentChanges(after)
-    const assembler = new RecordAssembler(log, { cacheBytesMax: chunkCacheBytesMax })
-    if (after + 1 === before) return changes
-    for await (const entry of log.read(after + 1, this.#stop.signal)) {
-      const batch = await assembler.accept(entry)
-      if (batch !== undefined) changes.note(entry.position, (await decodeInTurns(batch.payload)).request)
-      if (entry.position === before - 1) return changes
-    }
-    throw this.#stop.signal.reason
   }
 
   async #change(name: string, request: LoggedRequest, stamp: Stamp): Promise<() => Promise<Outcome>> {

@@ -14,7 +14,6 @@ import { idFromBytes } from '../../base/ids.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../../base/point.ts'
 import { LogRequestSchema } from '../../messages/generated/cluster_pb.js'
 import { encode } from '../../messages/writer.ts'
-import type { FoundPoints } from '../../write/requests.ts'
 import { UnknownRecord } from './records.ts'
 import { type ClusterRequest, decodeRequest, encodeRequest } from './request-codec.ts'
 
@@ -36,7 +35,6 @@ class Requests {
         onError: this.#pick('abort', 'continue'),
         idSeed: this.#bytes(16),
         ...this.#maybe({ identity: { keyHash: this.#bytes(16), bodyHash: this.#bytes(16) } }),
-        ...this.#maybe({ found: this.#found() }),
       }),
       () => ({
         kind: 'put',
@@ -74,14 +72,6 @@ class Requests {
       ids: this.#list(9, () => this.#id()),
       filter: this.#filter(3),
       change: this.#isTrue() ? 'delete' : this.#patch(),
-    }
-  }
-
-  #found(): FoundPoints {
-    const expiry = (): number => this.#pick(Number.POSITIVE_INFINITY, this.#count())
-    return {
-      asOf: this.#count(),
-      expiries: new Map(this.#list(4, () => [this.#count(), expiry()] as const)),
     }
   }
 

@@ -5,7 +5,6 @@ import type { NewPoint } from '../../base/point.ts'
 import { atOnce, inTurns } from '../../base/turns.ts'
 import { filterMessage, filterOf } from '../../messages/filters.ts'
 import {
-  type FoundPoints as FoundMessage,
   type Insert,
   InsertSchema,
   type LogRequest,
@@ -23,9 +22,9 @@ import {
 } from '../../messages/points.ts'
 import { Encoded, type Fields, valuesIn } from '../../messages/reader.ts'
 import { idIn, idMessage, payloadMessage } from '../../messages/values.ts'
-import { bytesOfIds, bytesOfNumbers, copiesOf, idsOf, numbersOf } from '../../messages/vectors.ts'
+import { bytesOfIds, copiesOf, idsOf } from '../../messages/vectors.ts'
 import { type Init, MessageWriter } from '../../messages/writer.ts'
-import type { FoundPoints, LoggedInsert, LoggedRequest } from '../../write/requests.ts'
+import type { LoggedInsert, LoggedRequest } from '../../write/requests.ts'
 import { UnknownRecord } from './records.ts'
 
 /** What one record of a cluster's log requests from every replica. */
@@ -234,27 +233,18 @@ function given<Part, Value>(part: Part | undefined, read: (part: Part) => Value)
 /** Writes the points one by one, the last one first. */
 function* writeInsert(
   writer: MessageWriter,
-  { points, onError, identity, idSeed, found }: LoggedInsert,
+  { points, onError, identity, idSeed }: LoggedInsert,
 ): Generator<void, void> {
   for (let at = points.length - 1; at >= 0; at -= 1) {
     writer.item(InsertSchema.field.points, newPointMessage(points[at]!))
     if (at % pointsPerStep === 0) yield
   }
-  writer.write(InsertSchema, {
-    continueOnError: onError === 'continue',
-    idSeed,
-    identity,
-    found: found && {
-      asOf: found.asOf,
-      indexes: bytesOfNumbers([...found.expiries.keys()]),
-      expiries: bytesOfNumbers([...found.expiries.values()]),
-    },
-  })
+  writer.write(InsertSchema, { continueOnError: onError === 'continue', idSeed, identity })
   writer.head(LogRequestSchema.field.insert.number, 0)
 }
 
 function* insertOf(message: Encoded<Insert>, bytes: Buffer): Generator<void, LoggedInsert> {
-  const { continueOnError, idSeed, identity, found } = message.read()
+  const { continueOnError, idSeed, identity } = message.read()
   const vectorOf = copiesOf(bytes)
   const points: NewPoint[] = []
   for (const point of message.items('points')) {
@@ -269,15 +259,6 @@ function* insertOf(message: Encoded<Insert>, bytes: Buffer): Generator<void, Log
     idSeed: new Uint8Array(idSeed),
     ...(keyHash &&
       bodyHash && { identity: { keyHash: new Uint8Array(keyHash), bodyHash: new Uint8Array(bodyHash) } }),
-    ...(found && { found: foundOf(found.read()) }),
-  }
-}
-
-function foundOf({ asOf, indexes, expiries }: Fields<FoundMessage>): FoundPoints {
-  const at = numbersOf(expiries)
-  return {
-    asOf: Number(asOf),
-    expiries: new Map(Array.from(numbersOf(indexes), (index, place) => [index, at[place]!] as const)),
   }
 }
 
@@ -305,11 +286,9 @@ export function partitionsOf(request: LoggedRequest): PartitionSet {
 
 /**
  * Whether a node that holds some partitions must apply a request. Every node keeps all idempotency keys: a key can be
- * used again for points of another partition, and the eviction of keys must not depend on what a node holds. Every
- * node also decides about inserts with looked-up points, so that the asking node learns immediately when the lookup
- * was stale.
+ * used again for points of another partition, and the eviction of keys must not depend on what a node holds.
  */
 export function concerns(request: LoggedRequest, held: PartitionSet): boolean {
-  if (request.kind === 'insert' && (request.identity ?? request.found) !== undefined) return true
+  if (request.kind === 'insert' && request.identity !== undefined) return true
   return partitionsOf(request).common(held).size > 0
 }

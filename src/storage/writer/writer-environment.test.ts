@@ -38,7 +38,6 @@ const request: KeyedRequest = {
   keyHash: Buffer.alloc(16, 1),
   bodyHash: Buffer.alloc(16),
   idSeed: Buffer.alloc(16),
-  isPartitioned: false,
   points: 1,
   acceptedMs: Date.now(),
   refused: [],

@@ -163,8 +163,9 @@ class AsyncVicinal:
         progress: Progress = False,
     ) -> AsyncIterator[list[str]]:
         """
-        Insert any number of points; yields the ids of each batch when it is stored, in the order of the points. Each
-        batch is stored as a whole or not at all. Nothing happens before the first step of the iteration; to insert all
+        Insert any number of points; yields the ids of each batch when it is stored, in the order of the points. A
+        batch is stored as a whole or not at all, unless it has ids that must not exist yet: then one that exists is an
+        error, and the others of its batch are stored. Nothing happens before the first step of the iteration; to insert all
         points with one call, use `insert_all`.
 
         Points with the same id are stored in their order: with `on_conflict="replace"`, the last one stays. Other
@@ -186,14 +187,18 @@ class AsyncVicinal:
             except VicinalError as error:
                 raise batch.named(error) from error
 
+        async def store(batch: Batch, key: str) -> list[str]:
+            if batch.may_be_refused:
+                return (await self.insert_valid(batch.points, idempotency_key=key)).all_ids()
+            return await self.insert_batch(batch.points, idempotency_key=key)
+
         with ProgressBar(progress, points) as bar:
             try:
                 async for batch in _batches(points, batch_size):
                     # A later point with the same id must be stored later.
                     while not all(batch.ids.isdisjoint(other.ids) for other, _ in running):
                         yield await first_ids()
-                    insert = self.insert_batch(batch.points, idempotency_key=keys.next())
-                    running.append((batch, asyncio.ensure_future(insert)))
+                    running.append((batch, asyncio.ensure_future(store(batch, keys.next()))))
                     if len(running) >= concurrency:
                         yield await first_ids()
                 while running:

@@ -40,6 +40,13 @@ class Batch:
     start: int
     ids: set[str]
 
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether ids must not exist yet. The nodes of a cluster do not decide about several of them together."""
+        if isinstance(self.points, Columns):
+            return self.points.ids is not None and self.points.on_conflict in (None, "error")
+        return any(point.id is not None and point.on_conflict in (None, "error") for point in self.points)
+
     def named(self, error: VicinalError) -> VicinalError:
         """Return an error of this batch that names a point by its index in the whole call."""
         message = _INDEX.sub(lambda found: f"vectors[{self.start + int(found[1])}]", error.message)

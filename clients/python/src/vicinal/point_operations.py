@@ -107,6 +107,12 @@ class PartlyInserted:
     ids: list[str | None]
     errors: list[ItemError]
 
+    def all_ids(self) -> list[str]:
+        """Return the ids; raise the error of the first point that was refused."""
+        if self.errors:
+            raise self.errors[0].error
+        return [id for id in self.ids if id is not None]
+
 
 @dataclass(frozen=True, slots=True)
 class InsertValid(Operation[PartlyInserted]):
