@@ -185,6 +185,24 @@ describe('requests of several collections', () => {
   })
 })
 
+describe('a request that waits for its turn', () => {
+  it('ends with its caller', async () => {
+    const connection = new SharedMemoryLog().connect()
+    const publisher = new Publisher({
+      log: { ...connection, append: async () => await Promise.reject(new UncertainAppend('unknown')) },
+      ...{ origin, outcomes: new Outcomes(), nowUs: () => 1, timeoutMs: 200, retryMs: 1 },
+      ...{ bytesMax: 1024 ** 3, writtenBytesMax: 64 * recordBytesMax },
+    })
+    const batch = await publisher.prepare(insertOf(100), { collection })
+    const stop = new AbortController()
+    const first = publisher.send(batch, undefined)
+    const cancelled = publisher.send({ ...batch, request: batch.request + 1 }, stop.signal)
+    stop.abort()
+    await assert.rejects(cancelled, { reason: 'cancelled' })
+    await assert.rejects(first, { reason: 'not_ready' })
+  })
+})
+
 describe('a change by filter', () => {
   it('can be about as many points as its record has room for', async () => {
     const change = { filter: { kind: 'ids', ids: new Uint8Array(5000) }, change: 'delete' } as const

@@ -97,7 +97,10 @@ export class Publisher {
     const started = performance.now()
     using deadline = this.#deadline(signal)
     // Its record can be read and applied before the log's own answer arrives.
-    const ended = await Promise.race([waiting.ended, this.#appended(batch, waiting.ended, deadline.signal)])
+    const ended = await Promise.race([
+      waiting.ended,
+      this.#appended(batch, waiting.ended, deadline.signal, signal),
+    ])
     this.#options.onAcknowledge?.((performance.now() - started) / 1000)
     return ended
   }
@@ -189,9 +192,15 @@ export class Publisher {
     }
   }
 
-  async #appended(batch: BatchToAppend, outcome: Promise<Ended>, deadline: AbortSignal): Promise<Ended> {
+  async #appended(
+    batch: BatchToAppend,
+    outcome: Promise<Ended>,
+    deadline: AbortSignal,
+    caller: AbortSignal | undefined,
+  ): Promise<Ended> {
     using _ = await this.#window.enter(batch, deadline).catch((reason: unknown) => {
-      throw this.#closed.signal.aborted ? unstored(reason) : overtaken
+      if (this.#closed.signal.aborted) throw unstored(reason)
+      throw caller?.aborted ? cancellation(caller) : overtaken
     })
     await this.#append(batch, deadline)
     return await unlessAborted(outcome, deadline)
