@@ -1,7 +1,7 @@
 import { DefaultDeserializer, DefaultSerializer } from 'node:v8'
 import { DateTime, GeoPoint } from './attributes.ts'
 import { ByteHold } from './budgets.ts'
-import { DatabaseError, type Reason, toDatabaseError } from './errors.ts'
+import { DatabaseError, type Reason, reasonIn, toDatabaseError } from './errors.ts'
 import { IdLists } from './id-lists.ts'
 import { idBytes } from './ids.ts'
 
@@ -234,7 +234,8 @@ function unpackError({
 }: Extract<Marked, { readonly reason: Reason }>): DatabaseError {
   const known = received.get(number)
   if (known !== undefined && known.reason === reason && known.message === text) return known
-  const error = new DatabaseError(reason, text, { cause })
+  // Another node can have a later program, with reasons that this one does not know.
+  const error = new DatabaseError(reasonIn(reason) ?? 'internal', text, { cause })
   if (reason === 'internal') {
     received.set(number, error)
     if (received.size > receivedMax) received.delete(received.keys().next().value!)

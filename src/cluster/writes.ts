@@ -1,16 +1,7 @@
 import { cancellation, DatabaseError, lacksRoom } from '../base/errors.ts'
-import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
-import {
-  AppliedSchema,
-  type InsertedPoints,
-  WriteSchema,
-  type Written,
-  WrittenSchema,
-} from '../messages/generated/cluster_pb.js'
-import { Encoded, type Fields } from '../messages/reader.ts'
-import { bytesOfNumbers, numbersOf } from '../messages/vectors.ts'
-import { encode, type Init } from '../messages/writer.ts'
+import { fromBytes, toBytes } from '../base/plain-values.ts'
+import { inTurns } from '../base/turns.ts'
 import type { Inserted } from '../points/database.ts'
 import {
   type ChangedByPartition,
@@ -21,10 +12,11 @@ import {
 } from '../write/requests.ts'
 import type { BatchToAppend, Publisher } from './log/publisher.ts'
 import { partitionsOf } from './log/request-codec.ts'
-import { type Ended, type Outcome, type Outcomes, uncertain } from './outcomes.ts'
+import { type Ended, type Outcomes, type RequestIdentifier, uncertain } from './outcomes.ts'
+import { decodeQuestion, encodeQuestion } from './questions.ts'
 import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
 import { type AskingNode, foundParts } from './reads/scatter.ts'
-import { errorOf, NodeAbsent, type PeerCall, type PeerHandler, type PeerOperation } from './requests.ts'
+import { NodeAbsent, type PeerCall, type PeerHandler, type PeerOperation } from './requests.ts'
 import { pause } from './waiting.ts'
 
 interface WritesOptions extends AskingNode {
@@ -159,11 +151,10 @@ export class Writes {
     until: AbortSignal,
   ): Promise<Ended> {
     const { peers, publisher } = this.#options
-    const { collection, origin, partition, payload } = batch
+    const { payload } = batch
     using _ = publisher.hold(payload.length)
-    const target = { collection, partition, partitions: partitions.bytes, freesSpace: freesSpace(request) }
-    const message = { ...target, origin, request: batch.request, payload }
-    const body = encode(WriteSchema, message, payload.length + headBytes)
+    const question: Write = { batch, partitions: partitions.bytes, freesSpace: freesSpace(request) }
+    const body = await encodeQuestion(question)
     const stop = new AbortController()
     const signal = AbortSignal.any([until, stop.signal])
     const timeoutMs = askMs + payload.length / bytesPerMs
@@ -173,7 +164,7 @@ export class Writes {
     late.catch(() => {})
     try {
       const answer = peers.ask(node, 'write', body, { signal, timeoutMs })
-      return endedOf(Encoded.of(WrittenSchema, await Promise.race([answer, late])).read())
+      return await decodeEnded(await Promise.race([answer, late]))
     } finally {
       stop.abort()
     }
@@ -181,14 +172,12 @@ export class Writes {
 
   async #answerWrite(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
     const { publisher, node, stall } = this.#options
-    const { request, partitions: bytes, freesSpace, ...message } = Encoded.of(WriteSchema, body).read()
-    const partitions = new PartitionSet(bytes)
+    const { batch, freesSpace, ...question } = await decodeQuestion<Write>(body)
+    const partitions = new PartitionSet(question.partitions)
     if (partitions.common(node.held).size === 0) checkHolds(node.held, partitions)
     const full = stall()
     if (full !== undefined && !freesSpace) throw full
-    const { collection, origin, partition, payload } = message
-    const batch = { collection, origin, partition, payload, request: Number(request) }
-    return encode(WrittenSchema, writtenOf(await publisher.send(batch, signal)))
+    return await encodeEnded(await publisher.send(batch, signal))
   }
 
   /** The outcomes of a request at other owners, which together have these partitions. */
@@ -201,13 +190,9 @@ export class Writes {
     const { self, peers, timeoutMs, retryMs } = this.#options
     const until = this.#until(caller)
     const ask = async (part: CoverPart, signal: AbortSignal): Promise<PartialResult> => {
-      const question = {
-        position,
-        partitions: part.partitions.bytes,
-        origin: batch.origin,
-        request: batch.request,
-      }
-      const body = encode(AppliedSchema, question)
+      const { origin, request: number } = batch
+      const question: AppliedWrite = { position, partitions: part.partitions.bytes, origin, request: number }
+      const body = await encodeQuestion(question)
       const answer =
         part.node === self
           ? this.#answerApplied(body, signal)
@@ -216,7 +201,7 @@ export class Writes {
         this.#full.note(part.node, error)
         throw error
       })
-      const ended = endedOf(Encoded.of(WrittenSchema, Buffer.from(bytes)).read())
+      const ended = await decodeEnded(bytes)
       if ('error' in ended) throw ended.error
       const { held = part.partitions, result } = ended
       // It has restarted since, or held some of the points only later.
@@ -237,18 +222,14 @@ export class Writes {
 
   async #answerApplied(body: Buffer, signal: AbortSignal): Promise<Uint8Array> {
     const { node, stall, waitFor, outcomes } = this.#options
-    const { position: bytes, partitions, origin, request } = Encoded.of(AppliedSchema, body).read()
-    const position = Number(bytes)
+    const { position, partitions, origin, request } = await decodeQuestion<AppliedWrite>(body)
     const full = stall()
     // This node does not reach that position before its disk or memory has space again.
     if (full !== undefined && node.position < position) throw full
     await waitFor(position, signal)
     checkHolds(node.held, new PartitionSet(partitions))
-    const ended = outcomes.known({ origin, request: Number(request) })
-    return encode(
-      WrittenSchema,
-      writtenOf(ended ?? { position, result: undefined, held: new PartitionSet() }),
-    )
+    const ended = outcomes.known({ origin, request })
+    return await encodeEnded(ended ?? { position, result: undefined, held: new PartitionSet() })
   }
 
   /** Aborts with the caller, with this node, or when it takes too long. */
@@ -257,6 +238,21 @@ export class Writes {
     const ends = [AbortSignal.timeout(timeoutMs), stop]
     return AbortSignal.any(caller === undefined ? ends : [...ends, caller])
   }
+}
+
+/** A write for an owner of its partitions, which appends, applies and answers it. The log takes all attempts once. */
+interface Write {
+  readonly batch: BatchToAppend
+  /** That the request is about. */
+  readonly partitions: Uint8Array
+  /** Whether nodes whose disk or memory is full take it, too. */
+  readonly freesSpace: boolean
+}
+
+/** Asks an owner for the outcome of a write that it has applied. */
+interface AppliedWrite extends RequestIdentifier {
+  readonly position: number
+  readonly partitions: Uint8Array
 }
 
 /** A request on its way to an owner of its partitions. */
@@ -331,74 +327,14 @@ function isOverloaded(error: unknown): error is DatabaseError {
   return error instanceof DatabaseError && error.reason === 'overloaded'
 }
 
-function writtenOf(ended: Ended): Init<Written> {
-  const { position, held } = ended
-  const head = { position, held: held?.bytes }
-  if (!('error' in ended)) return { ...head, result: resultMessage(ended.result) }
-  if (!(ended.error instanceof DatabaseError)) throw ended.error
-  const { reason, message: error } = ended.error
-  return { ...head, reason, error }
+async function encodeEnded(ended: Ended): Promise<Buffer> {
+  if ('error' in ended && !(ended.error instanceof DatabaseError)) throw ended.error
+  return await inTurns(toBytes({ ...ended, held: ended.held?.bytes }))
 }
 
-function resultMessage(
-  result: Extract<Outcome, { readonly result: unknown }>['result'],
-): Init<Written>['result'] {
-  if (result instanceof Map) {
-    const [partitions, counts] = [[...result.keys()], [...result.values()]].map(bytesOfNumbers)
-    return { case: 'each', value: { partitions, counts } }
-  }
-  if (typeof result === 'boolean') return { case: 'removed', value: result }
-  if (typeof result !== 'object') return undefined
-  if ('version' in result) return { case: 'changed', value: result }
-  if (!('ids' in result)) return undefined
-  const ids = Buffer.concat(result.ids.map((id) => (id === null ? noId : idToBytes(id))))
-  const refused = result.errors.map(({ index, error: { reason, message: error } }) => ({
-    index,
-    reason,
-    error,
-  }))
-  return { case: 'inserted', value: { ids, refused } }
-}
-
-function endedOf({ position, held: bytes, reason, error, result }: Fields<Written>): Ended {
-  const held = bytes.length === 0 ? undefined : new PartitionSet(bytes)
-  const head = { position: Number(position), held }
-  return reason === ''
-    ? { ...head, result: resultIn(result) }
-    : { ...head, error: errorOf({ reason, error }) }
-}
-
-function resultIn(result: Fields<Written>['result']): LoggedResult | undefined {
-  switch (result.case) {
-    case 'inserted':
-      return insertedOf(result.value)
-    case 'changed': {
-      const { version, created } = result.value.read()
-      return { version: Number(version), ...(created === undefined ? {} : { created }) }
-    }
-    case 'removed':
-      return result.value
-    case 'each': {
-      const { partitions, counts } = result.value.read()
-      const each = numbersOf(counts)
-      return new Map(Array.from(numbersOf(partitions), (partition, at) => [partition, each[at]!]))
-    }
-    case undefined:
-      return undefined
-  }
-}
-
-function insertedOf(message: Encoded<InsertedPoints>): Inserted {
-  const { ids: bytes } = message.read()
-  const errors = Array.from(message.items('refused'), (item) => {
-    const { index, reason, error } = item.read()
-    return { index, error: errorOf({ reason, error }) }
-  })
-  const without = new Set(errors.map(({ index }) => index))
-  const ids = Array.from({ length: bytes.length / idBytes }, (_, at) =>
-    without.has(at) ? null : idFromBytes(bytes, at * idBytes),
-  )
-  return { ids, errors }
+async function decodeEnded(bytes: Uint8Array): Promise<Ended> {
+  const { held, ...ended } = (await inTurns(fromBytes(bytes))) as Ended & { readonly held?: Uint8Array }
+  return { ...ended, held: held && new PartitionSet(held) } as Ended
 }
 
 /**
@@ -440,6 +376,3 @@ const usualAskMs = 1_000
 const askMsMax = 16_000
 /** A large request takes longer: a slow network, and a log that is busy. */
 const bytesPerMs = 5_000
-const noId = new Uint8Array(idBytes)
-/** What a write has in addition to its payload, roughly. */
-const headBytes = 512

@@ -1,8 +1,11 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
+import { newId, PartitionSet, partitionOf } from '../../src/base/partitions.ts'
+import { fromBytes, toBytes } from '../../src/base/plain-values.ts'
+import { atOnce } from '../../src/base/turns.ts'
+import type { BatchToAppend } from '../../src/cluster/log/publisher.ts'
 import { decodeRequest } from '../../src/cluster/log/request-codec.ts'
+import { decodeQuestion } from '../../src/cluster/questions.ts'
 import type { PeerHandler } from '../../src/cluster/requests.ts'
-import { ChangedPointSchema, WriteSchema, WrittenSchema } from '../../src/messages/generated/cluster_pb.js'
+import type { Inserted } from '../../src/points/database.ts'
 import { type Mutant, wrongAnswer } from './cluster-mutants.ts'
 
 /** Like `clusterMutants`, for nodes that have a part of the points each. */
@@ -47,11 +50,11 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
       const answer = node.peerHandlers.get('write')!
       const handlers = node.peerHandlers as Map<string, PeerHandler>
       handlers.set('write', async (body, call) => {
-        const written = fromBinary(WrittenSchema, await (answer(body, call) as Promise<Uint8Array>))
-        const { request } = decodeRequest(fromBinary(WriteSchema, body).payload)
-        if (request.kind !== 'put') return toBinary(WrittenSchema, written)
-        const value = create(ChangedPointSchema, { version: 65_536n, created: true })
-        return toBinary(WrittenSchema, { ...written, result: { case: 'changed', value } })
+        const written = atOnce(fromBytes(await (answer(body, call) as Promise<Uint8Array>))) as object
+        const { batch } = await decodeQuestion<{ readonly batch: BatchToAppend }>(body)
+        const { request } = decodeRequest(batch.payload)
+        const result = { version: 65_536, created: true }
+        return atOnce(toBytes(request.kind === 'put' ? { ...written, result } : written))
       })
     },
   },
@@ -88,9 +91,10 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
       const answer = node.peerHandlers.get('applied')!
       const handlers = node.peerHandlers as Map<string, PeerHandler>
       handlers.set('applied', async (body, call) => {
-        const written = fromBinary(WrittenSchema, await (answer(body, call) as Promise<Uint8Array>))
-        if (written.result.case === 'inserted') written.result.value.refused = []
-        return toBinary(WrittenSchema, written)
+        const bytes = await (answer(body, call) as Promise<Uint8Array>)
+        const written = atOnce(fromBytes(bytes)) as { readonly result?: Partial<Inserted> }
+        const ids = written.result?.ids?.map((id) => id ?? newId())
+        return ids === undefined ? bytes : atOnce(toBytes({ ...written, result: { ids, errors: [] } }))
       })
     },
   },
