@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 import { encodeHead, headBytes, headerOf, headOf, replaceFile } from '../base/files.ts'
 
@@ -47,13 +47,8 @@ export class ColumnFile<Header> implements Disposable {
    * @throws Error that names the fault of the file
    */
   static open<Header>(path: string, magic: string, what: string): ColumnFile<Header> | undefined {
-    let file: number
-    try {
-      file = openSync(path, 'r')
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-      throw error
-    }
+    if (!existsSync(path)) return undefined
+    const file = openSync(path, 'r')
     try {
       return new ColumnFile<Header>(file, magic, what)
     } catch (error) {
