@@ -91,6 +91,19 @@ describeBoth('a bulk insert', (transport) => {
     )
   })
 
+  it('stores the other points of a batch if an id exists, and names that one', async () => {
+    const { client } = transport
+    const points = Array.from({ length: 6 }, (_, index) => pointOf('new', { id: idOf(500 + index) }))
+    await client.insert({ ...points[4]!, ...pointOf('stored before') })
+    await assert.rejects(all(client.insertAll(points, { batchSize: 3 })), {
+      reason: 'already_exists',
+      message: `vectors[4].id ${points[4]!.id} exists: send on_conflict to replace or skip it`,
+    })
+    const contents = await Promise.all(points.map(async ({ id }) => (await client.get(id!)).payload.content))
+    assert.deepEqual(contents, ['new', 'new', 'new', 'new', 'stored before', 'new'])
+    for (const { id } of points) await client.delete(id!)
+  })
+
   it('names a bad point by its place among all points', async () => {
     const { client } = transport
     const points = Array.from({ length: 50 }, (_, index) => pointOf(String(index)))

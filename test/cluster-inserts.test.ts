@@ -119,7 +119,7 @@ for (const size of sizes) {
       await first!.remove(one!.id!)
       for (const options of [alone, refused]) {
         await assert.rejects(first!.insert([one!], options), {
-          reason: 'already_exists',
+          reason: 'precondition_failed',
           message: `id: the request was decided before, and there is no point with the id ${one!.id} any more`,
         })
       }

@@ -323,7 +323,14 @@ export async function insertVector(context: ApiContext, input: PointInput, call:
  * Rewrites the engine's error, which names an item by its index in the engine's list, to name it as the caller does.
  */
 function nameConflict(error: unknown, { id }: NewPoint, path: string): unknown {
-  if (!(error instanceof DatabaseError) || error.reason !== 'already_exists' || id === undefined) return error
+  if (!(error instanceof DatabaseError) || id === undefined) return error
+  // Of a repeated request in a cluster.
+  if (error.reason === 'precondition_failed')
+    return new DatabaseError(
+      'precondition_failed',
+      `${path}id ${id} is gone: the request was decided before, under its idempotency key`,
+    )
+  if (error.reason !== 'already_exists') return error
   return new DatabaseError('already_exists', `${path}id ${id} exists: send on_conflict to replace or skip it`)
 }
 

@@ -513,7 +513,7 @@ function existing(points: readonly NewPoint[], index: number): DatabaseError {
 
 function goneSince(points: readonly NewPoint[], index: number): DatabaseError {
   return new DatabaseError(
-    'already_exists',
+    'precondition_failed',
     `${idPath(points, index)}: the request was decided before, and there is no point with the id ${points[index]!.id} any more`,
   )
 }

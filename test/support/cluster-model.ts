@@ -177,7 +177,8 @@ export class ClusterModel {
       // A repeated insert has stored a point if the one that is there now was inserted by it.
       const isRefused = kept === undefined ? before !== undefined : before?.order !== first + index
       if (mustNotExist && isRefused) {
-        if (onError === 'abort') return { refused: 'already_exists' }
+        if (onError === 'abort')
+          return { refused: before === undefined ? 'precondition_failed' : 'already_exists' }
         ids.push(null)
         continue
       }

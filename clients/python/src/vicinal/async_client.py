@@ -165,8 +165,8 @@ class AsyncVicinal:
         """
         Insert any number of points; yields the ids of each batch when it is stored, in the order of the points. A
         batch is stored as a whole or not at all, unless it has ids that must not exist yet: then one that exists is an
-        error, and the others of its batch are stored. Nothing happens before the first step of the iteration; to insert all
-        points with one call, use `insert_all`.
+        error, and the others of its batch are stored. Nothing happens before the first step of the iteration; to
+        insert all points with one call, use `insert_all`.
 
         Points with the same id are stored in their order: with `on_conflict="replace"`, the last one stays. Other
         points of concurrent batches are stored in any order; `concurrency=1` keeps the order for lists. An error names
