@@ -16,7 +16,13 @@ import { bundledName } from '../test/support/programs.ts'
 const root = join(import.meta.dirname, '..')
 const target = process.argv[2]!
 const main = 'src/cli/main.ts'
-const programs = [main, 'test/hard/serve.ts']
+const programs = [
+  main,
+  'test/hard/serve.ts',
+  'test/support/committing-child.ts',
+  'test/support/moving-child.ts',
+  'test/support/updating-child.ts',
+]
 
 /** Rolldown comes with the console's Vite. */
 const requireOfConsole = createRequire(join(root, 'console/node_modules/vite/package.json'))

@@ -9,6 +9,7 @@ import { logFromSeed, readOnly } from './support/log-from-seed.ts'
 import { MovingPair } from './support/moving-pair.ts'
 import { assertHasOnly } from './support/partition-contents.ts'
 import { temporaryDirectory } from './support/process.ts'
+import { programFile } from './support/programs.ts'
 import { fixedSeeds, seededRandom } from './support/random.ts'
 
 const records = 900
@@ -17,7 +18,7 @@ const records = 900
 async function live(directory: string, seed: number, life: number, before: number): Promise<string> {
   const countPath = join(directory, 'steps')
   rmSync(countPath, { force: true })
-  const script = join(import.meta.dirname, 'support/moving-child.ts')
+  const script = programFile('test/support/moving-child.ts')
   const preload = new URL('support/disk-steps-preload.ts', import.meta.url)
   preload.search = new URLSearchParams({
     before: String(before),

@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { Worker } from 'node:worker_threads'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
+import { programFile } from '../../test/support/programs.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
 import {
@@ -111,7 +112,7 @@ describe('the store', () => {
   it('keeps every acknowledged group after kill -9, and every other group completely or not at all', async () => {
     const random = seededRandom(5)
     const acknowledged = new Map<string, number>()
-    const child = join(import.meta.dirname, '../../test/support/committing-child.ts')
+    const child = programFile('test/support/committing-child.ts')
     for (let round = 0; round < 3; round += 1) {
       const process_ = spawn(process.execPath, [child, dataDir, String(round)], {
         stdio: ['ignore', 'pipe', 'inherit'],
@@ -151,11 +152,7 @@ describe('a data directory', () => {
     await withStore(async () => {
       await assert.rejects(openStore({ dataDir, logger }), new RegExp(`in use by process ${process.pid}`))
     })
-    const child = spawn(process.execPath, [
-      join(import.meta.dirname, '../../test/support/committing-child.ts'),
-      dataDir,
-      '0',
-    ])
+    const child = spawn(process.execPath, [programFile('test/support/committing-child.ts'), dataDir, '0'])
     await once(child.stdout, 'data')
     await assert.rejects(openStore({ dataDir, logger }), new RegExp(`in use by process ${child.pid}`))
     child.kill('SIGKILL')

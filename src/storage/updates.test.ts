@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { openMainTables } from '../../test/support/main-tables.ts'
+import { programFile } from '../../test/support/programs.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import {
   asLoaded,
@@ -192,7 +193,7 @@ describe('a stored point', () => {
     const random = seededRandom(7)
     const points = Array.from({ length: 20 }, (_, slot) => insertion(slot, slot + 1, 'first', 64))
     await withStore((store) => store.commit(groupOf(points)))
-    const child = join(import.meta.dirname, '../../test/support/updating-child.ts')
+    const child = programFile('test/support/updating-child.ts')
     for (let round = 0; round < 4; round += 1) {
       const killed = spawn(process.execPath, [child, dataDir, String(round)], {
         stdio: ['ignore', 'pipe', 'inherit'],
