@@ -151,9 +151,7 @@ def test_batches_with_the_same_id_are_not_under_way_together(monkeypatch: pytest
 
     monkeypatch.setattr(Vicinal, "insert_batch", insert)
     monkeypatch.setattr(AsyncVicinal, "insert_batch", insert_async)
-    given = [
-        NewPoint(vector=[1], content=content, id="an id", on_conflict="replace") for content in ("old", "new")
-    ]
+    given = [NewPoint(vector=[1], content=content, id="an id", on_conflict="replace") for content in ("old", "new")]
     Vicinal().insert_all(given, batch_size=1)
     second.clear()
     asyncio.run(AsyncVicinal().insert_all(given, batch_size=1))
