@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { encodeHead, type FileMoment, headBytes, headerOf, headOf, replaceFileAsync } from '../base/files.ts'
@@ -64,14 +63,16 @@ export async function loadIndex(
   now: FileMoment,
   signal?: AbortSignal,
 ): Promise<LoadedFile | undefined> {
-  if (!existsSync(path)) return undefined
-  await using file = await open(path, 'r')
+  const file = await openIfThere(path)
+  if (file === undefined) return undefined
   try {
     return await readIndex(index, file, now, signal)
   } catch (error) {
     // Each block is verified before it is loaded, but the blocks before a damaged one are already in the index.
     index.reset()
     throw error
+  } finally {
+    await file.close()
   }
 }
 
@@ -246,6 +247,15 @@ async function readAt(file: FileHandle, length: number, offset: number, what: st
     at += bytesRead
   }
   return bytes
+}
+
+async function openIfThere(path: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(path, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
 }
 
 const offsetBytes = 8

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 import { encodeHead, headBytes, headerOf, headOf, replaceFile } from '../base/files.ts'
 
@@ -47,8 +47,13 @@ export class ColumnFile<Header> implements Disposable {
    * @throws Error that names the fault of the file
    */
   static open<Header>(path: string, magic: string, what: string): ColumnFile<Header> | undefined {
-    if (!existsSync(path)) return undefined
-    const file = openSync(path, 'r')
+    let file: number
+    try {
+      file = openSync(path, 'r')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+      throw error
+    }
     try {
       return new ColumnFile<Header>(file, magic, what)
     } catch (error) {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -84,9 +84,13 @@ export class WordFiles {
   }
 
   #readManifest(): Manifest | undefined {
-    const path = join(this.#directory, manifestName)
-    if (!existsSync(path)) return undefined
-    const text = readFileSync(path, 'utf8')
+    let text: string
+    try {
+      text = readFileSync(join(this.#directory, manifestName), 'utf8')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+      throw error
+    }
     const end = text.indexOf('\n')
     const json = text.slice(end + 1)
     if (text.slice(0, end) !== String(crc32(json)))
