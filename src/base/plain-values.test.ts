@@ -19,12 +19,19 @@ describe('values as bytes', () => {
         counts: new Map(Array.from({ length: 50 }, (_, index) => [index, [{ value: 'x', count: index }]])),
         bytes: Float64Array.of(1, Number.NaN),
         numbers: Array.from({ length: 100 }, (_, index) => index),
+        texts: Array.from({ length: 2_500 }, (_, index) => String(index)),
       },
     }
     const written = stepsOf(toBytes(value))
-    const read = stepsOf(fromBytes(written.result))
+    let elements = 0
+    const count = (element: object): void => {
+      assert.ok('payload' in element)
+      elements += 1
+    }
+    const read = stepsOf(fromBytes(written.result, count))
     assert.deepEqual(read.result, value)
-    assert.deepEqual([written.steps, read.steps], [40 + 4 + 50, 40 + 4 + 50])
+    const steps = 40 + 4 + 50 + 3
+    assert.deepEqual([written.steps, read.steps, elements], [steps, steps, 40])
   })
 
   it('take no steps for short values', () => {

@@ -18,7 +18,8 @@ export interface MessageCall {
 }
 
 /**
- * Makes bytes of a value, for another node, in steps: long lists and maps take a step for each element. V8's format does
+ * Makes bytes of a value, for another node, in steps: long lists and maps take a step for each element, so nobody may
+ * change them meanwhile. V8's format does
  * not depend on the machine, and is the same on all versions of Node that the service runs on. Other than `postMessage`,
  * it takes no signal and no claim along.
  */
@@ -32,26 +33,33 @@ export function* toBytes(value: unknown): Generator<void, Buffer> {
 /**
  * Makes the value of bytes from another node, in steps. Large views are those of the bytes.
  *
- * @throws Error for bytes that `toBytes` never returns
+ * @param onElement called for each object in a long list, before the next one is read
+ * @throws Error for bytes that `toBytes` never returns; what `onElement` throws
  */
-export function* fromBytes(bytes: Uint8Array): Generator<void, unknown> {
+export function* fromBytes(
+  bytes: Uint8Array,
+  onElement: (element: object) => void = () => {},
+): Generator<void, unknown> {
   const deserializer = new DefaultDeserializer(bytes)
   deserializer.readHeader()
-  return yield* read(deserializer)
+  return yield* read(deserializer, onElement)
 }
 
 /** Values that are written one after the other: those of long lists and maps, and of the objects that have them. */
 type Several =
-  | { readonly [mark]: 'list' | 'map'; readonly length: number }
+  | { readonly [mark]: 'list' | 'slices' | 'map'; readonly length: number }
   | { readonly [mark]: 'fields'; readonly names: readonly string[] }
 
 /** From this length on, a list or a map is written in steps: lists of shorter lists take no longer than a millisecond. */
 const longLength = 32
 
+/** A longer list of numbers or texts is written in slices, with a step for each. */
+const sliceLength = 1_024
+
 function isLong(value: unknown): boolean {
   if (Array.isArray(value))
     return (
-      value.some((each) => typeof each === 'object') && (value.length >= longLength || value.some(isLong))
+      value.length > sliceLength || value.some(isLong) || (value.length >= longLength && hasObjects(value))
     )
   if (value instanceof Map) return value.size >= longLength || [...value.values()].some(isLong)
   return isPlain(value) && Object.values(value).some(isLong)
@@ -60,6 +68,13 @@ function isLong(value: unknown): boolean {
 function* write(serializer: DefaultSerializer, value: unknown): Generator<void, void> {
   if (!isLong(value)) {
     serializer.writeValue(pack(value, {}))
+  } else if (Array.isArray(value) && !hasObjects(value)) {
+    const length = Math.ceil(value.length / sliceLength)
+    serializer.writeValue({ [mark]: 'slices', length } satisfies Several)
+    for (let from = 0; from < value.length; from += sliceLength) {
+      serializer.writeValue(value.slice(from, from + sliceLength))
+      yield
+    }
   } else if (Array.isArray(value)) {
     serializer.writeValue({ [mark]: 'list', length: value.length } satisfies Several)
     for (const each of value) {
@@ -80,31 +95,41 @@ function* write(serializer: DefaultSerializer, value: unknown): Generator<void, 
   }
 }
 
+function hasObjects(list: readonly unknown[]): boolean {
+  return list.some((each) => typeof each === 'object')
+}
+
 function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 }
 
-function* read(deserializer: DefaultDeserializer): Generator<void, unknown> {
+function* read(
+  deserializer: DefaultDeserializer,
+  onElement: (element: object) => void,
+): Generator<void, unknown> {
   const message: unknown = deserializer.readValue()
   if (!isSeveral(message)) return fromMessage(message)
   if (message[mark] === 'fields') {
     const fields: Record<string, unknown> = {}
-    for (const name of message.names) fields[name] = yield* read(deserializer)
+    for (const name of message.names) fields[name] = yield* read(deserializer, onElement)
     return fields
   }
   const values: unknown[] = []
   const names: unknown[] = []
   while (values.length < message.length) {
     if (message[mark] === 'map') names.push(deserializer.readValue())
-    values.push(yield* read(deserializer))
+    const value = yield* read(deserializer, onElement)
+    values.push(value)
+    if (message[mark] === 'list' && isPlain(value)) onElement(value)
     yield
   }
+  if (message[mark] === 'slices') return values.flat()
   return message[mark] === 'list' ? values : new Map(names.map((name, index) => [name, values[index]]))
 }
 
 function isSeveral(message: unknown): message is Several {
   const kind = isPlain(message) ? message[mark] : undefined
-  return kind === 'list' || kind === 'map' || kind === 'fields'
+  return kind === 'list' || kind === 'slices' || kind === 'map' || kind === 'fields'
 }
 
 /** No field of any value has this name. */
@@ -208,7 +233,8 @@ function unpack(marked: Marked, call: MessageCall): unknown {
  * which is one at the other end, too, and logged once.
  */
 const numbers = new WeakMap<DatabaseError, number>()
-let lastNumber = 0
+/** Random, so that the errors of two nodes have other numbers. */
+let lastNumber = Math.floor(Math.random() * 2 ** 48)
 
 function packError(thrown: Error): Marked {
   const error = toDatabaseError(thrown)
@@ -222,7 +248,7 @@ function packError(thrown: Error): Marked {
   return { [mark]: 'error', reason: error.reason, text: error.message, cause, number }
 }
 
-/** The latest errors that have arrived from the engine, by their numbers. */
+/** The latest errors that have arrived, by their numbers. */
 const received = new Map<number, DatabaseError>()
 const receivedMax = 100
 

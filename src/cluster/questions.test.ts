@@ -9,10 +9,7 @@ import { atOnce } from '../base/turns.ts'
 import { decodeQuestion, encodeQuestion } from './questions.ts'
 import type { OrderedPage } from './reads/merged-answers.ts'
 
-/**
- * Each value has all fields of its type: whoever renames one of them comes here, and has to count up the form of the
- * questions.
- */
+/** Each value has all fields of its type. Whoever renames one counts up the form of the questions. */
 const include: Required<Include> = {
   ...{ distance: true, payload: false, vector: true, version: false, scores: false, highlight: false },
   attributes: ['a.b', '$x'],

@@ -7,6 +7,7 @@ import { type ModelPoint, patched } from './model.ts'
 import type { ModelHit, ModelNewPoint } from './model-client.ts'
 import { type Comparison, describe, type StoredPoint } from './model-comparison.ts'
 import { valuesAt } from './plain-filter.ts'
+import { suitesRunInCluster } from './service.ts'
 
 /** The relative frequency of each operation beyond the contract, in the same unit as those of the contract. */
 export const changeWeights = {
@@ -33,7 +34,9 @@ export class ModelChanges {
   /** All or nothing. */
   async insertOwn(): Promise<void> {
     const { inputs, model, client } = this.#compared
-    const points = [...inputs.list(3, () => inputs.ownPoint()), ...inputs.list(1, () => inputs.newPoint())]
+    // Clusters refuse several ids that must not exist.
+    const own = inputs.list(suitesRunInCluster ? 1 : 3, () => inputs.ownPoint())
+    const points = [...own, ...inputs.list(1, () => inputs.newPoint())]
     const outcomes = model.outcomes(points)
     const fault = outcomes.find((outcome) => outcome !== 'stored' && outcome !== 'skipped')
     const inserted =

@@ -41,7 +41,7 @@ export function startServedBy(servingThreads: number, environment: TestSettings 
  * With VICINAL_TEST_CLUSTER=1, every service under test is one of three nodes of a cluster, over a log in memory.
  * The suites for single services then show whether a node answers like a single service.
  */
-const suitesRunInCluster = process.env.VICINAL_TEST_CLUSTER === '1'
+export const suitesRunInCluster: boolean = process.env.VICINAL_TEST_CLUSTER === '1'
 
 /** `THREADS` of services in processes of their own: from 4 on, threads of their own serve. */
 export const childThreads: string = process.env.VICINAL_TEST_SERVING_THREADS === undefined ? '1' : '4'

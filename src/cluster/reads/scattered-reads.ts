@@ -4,7 +4,13 @@ import { joinResults, type SearchResults } from '../../base/id-lists.ts'
 import { matchesKeyFilter } from '../../base/key-filter.ts'
 import { PartitionSet, partitionOf } from '../../base/partitions.ts'
 import { fromBytes, toBytes } from '../../base/plain-values.ts'
-import type { Point, SearchQuery, VectorQuery } from '../../base/point.ts'
+import {
+  detailBytes,
+  type HitDetails,
+  type Point,
+  type SearchQuery,
+  type VectorQuery,
+} from '../../base/point.ts'
 import { inTurns } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { ChangeByFilter, Database, ListPage, ListQuery, ReadCall } from '../../points/database.ts'
@@ -160,9 +166,9 @@ export class ScatteredReads {
       try {
         const question: ReadQuestion<Kind> = { collection, position, partitions: partitions.bytes, query }
         const bytes = await peers.ask(part.node, kind, await encodeQuestion(question), call)
-        const { visible, answer } = (await inTurns(fromBytes(bytes))) as NodeAnswer<Kind>
-        // What was read of it takes about as much as its bytes.
         room?.add(bytes.length)
+        const count = (element: HitDetails): void => room?.add(detailBytes(element))
+        const { visible, answer } = (await inTurns(fromBytes(bytes, count))) as NodeAnswer<Kind>
         onPosition(visible)
         return answer
       } catch (error) {

@@ -147,7 +147,8 @@ export class PointsSender {
     const names = set.list().map(({ name }) => name)
     // A new node opens its directory with the default collection.
     names.sort((one, other) => Number(other === defaultCollection) - Number(one === defaultCollection))
-    const aliases = question.forNewNode ? set.aliases : new Map<string, string>()
+    // A copy: it is encoded in turns, and the log may change the aliases meanwhile.
+    const aliases = new Map(question.forNewNode ? set.aliases : [])
     yield { kind: 'head', logId, position, clockUs, collections: names.length, aliases }
     for (const name of names) {
       signal.throwIfAborted()

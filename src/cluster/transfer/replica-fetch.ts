@@ -105,7 +105,7 @@ export async function fillDirectory(
   await using opened = new AsyncDisposableStack()
   const data = await openDataStore({ ...options, ...(dimension === undefined ? {} : { dimension }) })
   opened.defer(() => data.close())
-  await data.declare(mainNumber, main)
+  await data.declare(mainNumber, { words: main.words, quotas: main.quotas })
   await addKeyedRequests(data.main, stream, appliedOf(main, logId))
   let each = await stream.take('collection')
   for (; each !== undefined; each = await stream.take('collection'))
