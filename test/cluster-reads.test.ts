@@ -152,6 +152,7 @@ describe('a read over several nodes', () => {
         Array.from({ length: 5000 }, (_, at) => ({
           // Points with ids of their own are on all nodes.
           id: newId(),
+          onConflict: 'skip',
           vector: Float32Array.of(1, 0),
           payload: {
             contentType: 'Text',
