@@ -309,10 +309,12 @@ export class ClusterService {
     this.#now.lost = { why, position: await storedPosition(store) }
     const { applied } = store.main
     const { nats } = this.#now
+    // What is announced again and again does not know of the lost log: it ends here.
+    this.#now.nats = undefined
     // Tells nodes that are behind this one and do not miss any records yet.
     if (applied !== undefined && nats !== undefined)
       await this.#announce(nats, { ...announcementOf(this.#now), lostLog: applied.logId })
-    await this.#disconnect()
+    await this.#disconnect(nats)
   }
 
   /** @param onRefused called as soon as requests are refused */
@@ -327,8 +329,7 @@ export class ClusterService {
     await unloaded
   }
 
-  async #disconnect(): Promise<void> {
-    const { nats } = this.#now
+  async #disconnect(nats: NatsCluster | undefined = this.#now.nats): Promise<void> {
     this.#now.mover = undefined
     this.#requests?.close()
     this.#requests = undefined

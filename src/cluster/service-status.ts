@@ -124,7 +124,7 @@ async function membersOf(now: ServiceState): Promise<Pick<ClusterStatus, 'nodes'
 /** For other nodes. */
 export function announcementOf(now: ServiceState): Announcement {
   const { options, run, state, node, nats, reason, mover, view } = now
-  const { position, answers } = node?.status ?? beginning
+  const { position, answers, fault } = node?.status ?? beginning
   const takesFrom = mover?.moving?.from
   return {
     zone: options.zone,
@@ -133,6 +133,7 @@ export function announcementOf(now: ServiceState): Announcement {
     version: version(),
     state,
     answers: reason === undefined && answers,
+    ...(fault === undefined ? {} : { hasFault: true }),
     generation: view.topology.generation,
     ...(takesFrom === undefined ? {} : { takesFrom }),
     ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(nats!.log) }),

@@ -116,7 +116,7 @@ class SearchSettings {
   readonly dimension: Row<number | undefined> = integer(1, dimensionMax, {
     default: undefined,
     defaultText: 'fixed by the first insert',
-    doc: `Length of every stored and query vector, 1..${dimensionMax}. It is stored with the data; the service does not start with a different one.`,
+    doc: `Length of every stored and query vector, 1..${dimensionMax}. It is stored with the data; the service does not start with a different one, nor a node whose cluster was begun with another or without.`,
   })
 
   readonly hnswEf: Row<number> = integer(1, 1_000_000, {

@@ -13,6 +13,8 @@ export interface Announcement extends Omit<Member, 'state'> {
   readonly isReady: boolean
   /** Whether other nodes can ask it; also while it is drained, and while the log is lost. */
   readonly answers: boolean
+  /** Whether something keeps it from applying the log, such as a full disk: a copy of it could soon be too old. */
+  readonly hasFault?: boolean
   /** The generation of the topology that it acts on. */
   readonly generation: number
   /** The node that it is receiving partitions from. */

@@ -131,7 +131,11 @@ describe('a topology that nodes enter and leave', () => {
       /DIMENSION is 4 on node b and 3 in the cluster: set it to 3/,
     )
     assert.throws(() => entered(founded, 'b'), /DIMENSION is not set on node b and 3 in the cluster/)
-    assert.throws(() => entered(entered(noTopology, 'a'), 'b', { dimension: 3 }), /3 on node b and not set/)
+    const unset = entered(noTopology, 'a')
+    assert.throws(() => entered(unset, 'b', { dimension: 3 }), /3 on node b and not set .*: unset it on this/)
+    const { dimension: _, ...earlier } = unset
+    assert.throws(() => entered(earlier as Topology, 'a', { dimension: 3 }), /and not set in .*: unset it/)
+    assert.ok(entered(earlier as Topology, 'b').members.b !== undefined, 'the topology of an earlier program')
     assert.equal(entered(entered(founded, 'b', { dimension: 3 }), 'a', { dimension: 3 }).dimension, 3)
   })
 

@@ -138,11 +138,14 @@ export function withEntered(topology: Topology, entry: Entry): Topology {
 }
 
 /** Nodes with another DIMENSION could take first points that the others refuse. */
-function checkDimension({ dimension: known }: Topology, { node, dimension }: Entry): void {
+function checkDimension({ dimension: known = null }: Partial<Topology>, { node, dimension }: Entry): void {
   if (known === dimension) return
   const [here, there] = [dimension, known].map((value) => value ?? 'not set')
-  const remedy = known === null ? 'unset it' : `set it to ${known}`
-  throw new Error(`DIMENSION is ${here} on node ${node} and ${there} in the cluster: ${remedy} on this node`)
+  const remedy =
+    known === null
+      ? 'unset it on this node, since the first point fixes the length of all vectors'
+      : `set it to ${known} on this node`
+  throw new Error(`DIMENSION is ${here} on node ${node} and ${there} in the cluster: ${remedy}`)
 }
 
 /** Makes the ring follow the members. A node that is drained or away receives nothing more, and its partitions move to the others. */

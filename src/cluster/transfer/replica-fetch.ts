@@ -36,7 +36,10 @@ interface ReplicaFetchOptions {
  *
  * @throws the signal's reason when that aborts
  */
-export async function fetchReplica(data: ServedData, options: ReplicaFetchOptions): Promise<void> {
+export async function fetchReplica(
+  data: Pick<ServedData, 'dataDir' | 'storeOptions'>,
+  options: ReplicaFetchOptions,
+): Promise<void> {
   const { logger, signal, logId, peers, retryMs = usualRetryMs } = options
   const { dataDir, storeOptions } = data
   const lock = DirectoryLock.acquire(dataDir)
@@ -68,12 +71,12 @@ export async function fetchReplica(data: ServedData, options: ReplicaFetchOption
   }
 }
 
-/** The nodes that serve, the one with the highest position first. */
+/** The nodes that serve and have no fault, the one with the highest position first. */
 async function servingNodes({ node, announced }: ReplicaFetchOptions): Promise<string[]> {
   // Without an answer, as if no node served: the caller tries again.
   const said = await announced().catch(() => new Map<string, Announcement>())
   return [...said]
-    .filter(([name, said]) => name !== node && isWhole(said))
+    .filter(([name, said]) => name !== node && isWhole(said) && !said.hasFault)
     .sort(([, a], [, b]) => b.position - a.position)
     .map(([name]) => name)
 }
