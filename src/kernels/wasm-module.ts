@@ -137,34 +137,67 @@ interface NumberExports {
   textBytesMax(): number
   numbersAddress(): number
   readNumbers(bytes: number, most: number): number
+  hasOdd(): number
 }
+
+const comma = 0x2c
+const openBracket = 0x5b
+const closeBracket = 0x5d
 
 /** Reads JSON arrays of numbers several times as fast as `JSON.parse`, with a kernel that has its own memory. */
 export class NumberReader {
   readonly #kernel: NumberExports
-  readonly #text: Uint8Array
+  readonly #text: Buffer
 
   constructor() {
     const module = new WebAssembly.Module(readFileSync(new URL('./generated/numbers.wasm', import.meta.url)))
     this.#kernel = new WebAssembly.Instance(module).exports as unknown as NumberExports
     const { memory, textAddress, textBytesMax } = this.#kernel
-    this.#text = new Uint8Array(memory.buffer, textAddress(), textBytesMax())
+    this.#text = Buffer.from(memory.buffer, textAddress(), textBytesMax())
   }
 
   /**
    * Parses the array in `bytes`, including brackets. Each number becomes the nearest float32 of its nearest double.
-   * Returns undefined if the caller must parse the text another way: it is not a plain array of at most `most` numbers,
-   * it is too long, or the kernel cannot round one of its numbers with certainty.
+   * Returns 'too many' if there are more than `most` numbers, and undefined if it is not an array of numbers that float32
+   * can hold, or is mostly space.
    */
-  read(bytes: Uint8Array, most: number): Float32Array<ArrayBuffer> | undefined {
-    if (bytes.length > this.#text.length) return undefined
+  read(bytes: Uint8Array, most: number): Float32Array<ArrayBuffer> | 'too many' | undefined {
+    if (bytes.length > this.#text.length) return this.#readLong(bytes, most)
     this.#text.set(bytes)
-    const count = this.#kernel.readNumbers(bytes.length, most)
-    if (count === -1) return undefined
-    return new Float32Array(this.#kernel.memory.buffer.slice(this.#numbers, this.#numbers + 4 * count))
+    return this.#readText(bytes.length, most)
   }
 
-  get #numbers(): number {
-    return this.#kernel.numbersAddress()
+  /** Reads an array in parts that end at commas, each as an array. */
+  #readLong(bytes: Uint8Array, most: number): ReturnType<NumberReader['read']> {
+    const text = this.#text
+    const all = new Float32Array(most)
+    let count = 0
+    for (let from = 0; from < bytes.length; ) {
+      const isLast = bytes.length - from <= text.length
+      const end = isLast ? bytes.length : bytes.lastIndexOf(comma, from + text.length - 1)
+      if (end <= from) return undefined
+      text.set(bytes.subarray(from, end))
+      if (from > 0) text[0] = openBracket
+      if (!isLast) text[end - from] = closeBracket
+      const part = this.#readText(isLast ? end - from : end - from + 1, most - count)
+      if (part === 'too many') return part
+      // Nothing between two commas is no number.
+      if (part === undefined || part.length === 0) return undefined
+      all.set(part, count)
+      count += part.length
+      from = end
+    }
+    return all.slice(0, count)
+  }
+
+  #readText(bytes: number, most: number): ReturnType<NumberReader['read']> {
+    const { memory, numbersAddress, readNumbers, hasOdd } = this.#kernel
+    const count = readNumbers(bytes, most)
+    if (count === -2) return 'too many'
+    if (count === -1) return undefined
+    const address = numbersAddress()
+    if (hasOdd() === 0) return new Float32Array(memory.buffer.slice(address, address + 4 * count))
+    const numbers = new Float32Array(JSON.parse(this.#text.toString('latin1', 0, bytes)))
+    return numbers.every(Number.isFinite) ? numbers : undefined
   }
 }

@@ -4,9 +4,9 @@
  * A component is what `Math.fround(JSON.parse(text))` returns: the nearest double, rounded to float32. The double is
  * only approximated, within three units in the last place: 19 digits as an integer, times a power of ten that is exact,
  * or the product of two exact powers. This is the fast path of Clinger, PLDI 1990, extended beyond the range where it
- * is exact. The caller must parse the text another way in two cases: if the approximation could be on the other side of
- * a float32 rounding boundary than the double, as for one number in ten million, or if the text is not a plain JSON
- * array of numbers. Eight digits are read at a time, as in Lemire, Number parsing at a gigabyte per second, SPE 2021.
+ * is exact. The caller must parse the numbers another way if one of them is odd: its approximation could be on the other
+ * side of a float32 rounding boundary than the double, as for one number in ten million, or it is very large or very
+ * small. Eight digits are read at a time, as in Lemire, Number parsing at a gigabyte per second, SPE 2021.
  */
 
 const TEXT: usize = 65_536
@@ -27,7 +27,7 @@ const MOST: f64 = 3.4e38
 /** The fraction bits that a double has in addition to a float32. A rounding boundary is at half of their range. */
 const SPARE_BITS: u64 = (1 << 29) - 1
 const HALF: u64 = 1 << 28
-/** A number this close to a rounding boundary is not rounded here. In units in the last place of a double. */
+/** A number this close to a rounding boundary is odd. In units in the last place of a double. */
 const DOUBT: u64 = 8
 
 /** Returns the address of the text to read. */
@@ -38,6 +38,13 @@ export function textAddress(): usize {
 /** Returns the address of the numbers that were read. */
 export function numbersAddress(): usize {
   return NUMBERS
+}
+
+let isOdd: bool = false
+
+/** Whether one of the numbers that were read is odd: then the caller must parse them another way. */
+export function hasOdd(): bool {
+  return isOdd
 }
 
 /** Returns the maximum bytes of a text. */
@@ -80,7 +87,7 @@ function skipSpace(at: usize): usize {
 /**
  * Reads an array of `bytes` bytes, including brackets, with at most `most` numbers.
  *
- * @returns how many numbers there are; -1 if the caller must parse the text another way
+ * @returns how many numbers there are; -1 if the text is something else, -2 if there are more than `most`
  */
 export function readNumbers(bytes: usize, most: i32): i32 {
   const end = TEXT + bytes
@@ -89,6 +96,7 @@ export function readNumbers(bytes: usize, most: i32): i32 {
   if (load<u8>(TEXT) != 0x5b) return -1
   let at = skipSpace(TEXT + 1)
   let count = 0
+  isOdd = false
   if (load<u8>(at) == 0x5d) return at + 1 == end ? 0 : -1
   while (count < most) {
     let byte: u32 = load<u8>(at)
@@ -151,24 +159,23 @@ export function readNumbers(bytes: usize, most: i32): i32 {
 
     let value = <f64>mantissa
     if (mantissa != 0) {
-      if (exponent < 0) {
-        if (exponent < -2 * EXACT_POWER) return -1
+      if (exponent < -2 * EXACT_POWER || exponent > 2 * EXACT_POWER) {
+        isOdd = true
+      } else if (exponent < 0) {
         if (exponent < -EXACT_POWER) {
           value /= 1e22
           exponent += EXACT_POWER
         }
         value /= load<f64>(POWERS + (<usize>-exponent << 3))
       } else {
-        if (exponent > 2 * EXACT_POWER) return -1
         if (exponent > EXACT_POWER) {
           value *= 1e22
           exponent -= EXACT_POWER
         }
         value *= load<f64>(POWERS + (<usize>exponent << 3))
       }
-      if (!(value > LEAST && value < MOST)) return -1
       const spare = reinterpret<u64>(value) & SPARE_BITS
-      if (spare - (HALF - DOUBT) <= 2 * DOUBT) return -1
+      if (!(value > LEAST && value < MOST) || spare - (HALF - DOUBT) <= 2 * DOUBT) isOdd = true
     }
     store<f32>(NUMBERS + (<usize>count << 2), <f32>(isNegative ? -value : value))
     count++
@@ -179,5 +186,5 @@ export function readNumbers(bytes: usize, most: i32): i32 {
     if (byte != 0x2c) return -1
     at = skipSpace(at + 1)
   }
-  return -1
+  return -2
 }

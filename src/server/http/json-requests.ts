@@ -327,12 +327,13 @@ export function decodeQueries(body: Buffer, notes: FieldNotes): SearchPointsBatc
 /** Reads an array of numbers that float32 can hold. */
 function readVector(json: JsonScanner, path: string): Float32Array {
   expectKind(json, 'array', path, 'an array of numbers')
-  const plain = json.numbers(dimensionMax)
+  const plain = json.numbers(dimensionMax, path)
   if (plain !== undefined) return plain
   const components: number[] = []
   for (const index of json.elements()) {
     if (index === dimensionMax) throw invalid(`${path} has more than ${dimensionMax} dimensions`)
-    const component = readNumber(json, `${path}[${index}]`)
+    // Making the path takes longer than reading the number.
+    const component = json.peek() === 'number' ? json.number() : readNumber(json, `${path}[${index}]`)
     if (!Number.isFinite(Math.fround(component))) {
       throw invalid(`${path}[${index}] is ${component}, beyond what float32 can hold (about 3.4e38)`)
     }

@@ -121,11 +121,14 @@ export class JsonScanner implements JsonReader {
   /**
    * Reads an array of at most `countMax` numbers as float32. Returns undefined, and reads nothing, for most other
    * values.
+   *
+   * @param name of the array, for the message if it has more
    */
-  numbers(countMax: number): Float32Array | undefined {
+  numbers(countMax: number, name: string): Float32Array | undefined {
     this.peek()
     const end = this.#bytes.indexOf(closeBracket, this.#at) + 1
     const values = numberReader.read(this.#bytes.subarray(this.#at, end), countMax)
+    if (values === 'too many') throw invalid(`${name} has more than ${countMax} dimensions`)
     if (values !== undefined) this.#at = end
     return values
   }
