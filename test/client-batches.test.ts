@@ -7,7 +7,7 @@ import { type BatchInsert, insertInBatches } from '../src/client/bulk-insert.ts'
 import type { BulkOptions } from '../src/client/calls.ts'
 import { createGrpcClient, createHttpClient, type PointToInsert } from '../src/client/index.ts'
 import { describeBoth } from './support/both-transports.ts'
-import { apiKey } from './support/service.ts'
+import { apiKey, startTestCluster } from './support/service.ts'
 
 /** Batches of the client: their order, their sizes, and what their errors say. */
 
@@ -75,6 +75,38 @@ describe('the batches of a bulk insert', () => {
   })
 })
 
+function pointsWithIds(): PointToInsert[] {
+  // In a cluster, each is in another partition.
+  return Array.from({ length: 6 }, (_, index) =>
+    pointOf('new', { id: `0${index}000000-0000-4000-8000-000000000000` }),
+  )
+}
+
+describe('a bulk insert into a cluster', () => {
+  for (const transport of ['http', 'grpc']) {
+    it(`stores the other points of a batch if an id exists, and names that one, over ${transport}`, async () => {
+      await using cluster = await startTestCluster(['a', 'b'])
+      const { httpUrl, grpcAddress } = cluster.services[0]!
+      const client =
+        transport === 'http'
+          ? createHttpClient({ baseUrl: httpUrl, apiKey })
+          : createGrpcClient({ address: grpcAddress, apiKey })
+      const points = pointsWithIds()
+      await client.insert({ ...points[4]!, ...pointOf('stored before') })
+      await assert.rejects(client.insertBatch(points), { reason: 'invalid_argument' })
+      await assert.rejects(all(client.insertAll(points, { batchSize: 3 })), {
+        reason: 'already_exists',
+        message: `vectors[4].id ${points[4]!.id} exists: send on_conflict to replace or skip it`,
+      })
+      const contents = await Promise.all(
+        points.map(async ({ id }) => (await client.get(id!)).payload.content),
+      )
+      assert.deepEqual(contents, ['new', 'new', 'new', 'new', 'stored before', 'new'])
+      await client.close()
+    })
+  }
+})
+
 describeBoth('a bulk insert', (transport) => {
   it('stores the last point given with an id', async () => {
     const { client } = transport
@@ -91,16 +123,17 @@ describeBoth('a bulk insert', (transport) => {
     )
   })
 
-  it('stores the other points of a batch if an id exists, and names that one', async () => {
+  it('stores nothing of a batch if an id exists, and names it', async () => {
     const { client } = transport
-    const points = Array.from({ length: 6 }, (_, index) => pointOf('new', { id: idOf(500 + index) }))
+    const points = pointsWithIds()
     await client.insert({ ...points[4]!, ...pointOf('stored before') })
     await assert.rejects(all(client.insertAll(points, { batchSize: 3 })), {
       reason: 'already_exists',
-      message: `vectors[4].id ${points[4]!.id} exists: send on_conflict to replace or skip it`,
+      message: `vectors[4].id: there is a point with the id ${points[4]!.id} already`,
     })
-    const contents = await Promise.all(points.map(async ({ id }) => (await client.get(id!)).payload.content))
-    assert.deepEqual(contents, ['new', 'new', 'new', 'new', 'stored before', 'new'])
+    assert.equal((await client.get(points[2]!.id!)).payload.content, 'new')
+    for (const { id } of [points[3]!, points[5]!])
+      await assert.rejects(client.get(id!), { reason: 'not_found' })
     for (const { id } of points) await client.delete(id!)
   })
 

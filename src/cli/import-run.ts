@@ -7,11 +7,12 @@ import { type NewPoint, payloadBytes } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
 import { idempotencyKeyLifeMs } from '../base/request-headers.ts'
 import { backoffMs, retried } from '../base/retry.ts'
-import { type BatchInsert, batchBytesMax } from '../client/bulk-insert.ts'
+import { type BatchInsert, batchBytesMax, canBeRefused, isUndecidable } from '../client/bulk-insert.ts'
 import { passingReasons } from '../client/calls.ts'
+import type { InsertReport } from '../client/client.ts'
 import type { CheckedPoint } from '../client/input.ts'
 import { type SampledPoint, sampleWith } from '../import/points.ts'
-import type { Journal, SentBatch } from './journal.ts'
+import type { Journal, SentBatch, StoredRecord } from './journal.ts'
 import type { Item } from './readers.ts'
 
 /** Options for sending the points of a file. */
@@ -30,6 +31,8 @@ export interface RunOptions {
 interface FileRecord {
   readonly where: string
   readonly point: NewPoint
+  /** The id under which it is stored. */
+  storedAs?: string | undefined
 }
 
 interface Batch {
@@ -45,6 +48,8 @@ interface Batch {
   /** Size of the batch in the file. */
   fileBytes: number
   key: string
+  /** Whether it is sent with `on_error: continue`. */
+  inParts: boolean
   /** Whether it was sent, but its outcome is unknown. */
   isUncertain: boolean
   ids?: readonly string[]
@@ -68,6 +73,10 @@ export class ImportRun {
   readonly #uncertain: SentBatch[]
   /** The end of the last uncertain batch, until all of them are stored. */
   #uncertainEnd: number | undefined
+  /** The ids of records that are stored, although their batches were refused, by the hash of the record. */
+  readonly #partlyStored = new Map<string, string[]>()
+  /** Whether the service is a cluster that does not take batches of all or nothing with these ids. */
+  #isCluster = false
   #points: number
   #idsBytes: number
   #sample: readonly SampledPoint[]
@@ -93,6 +102,9 @@ export class ImportRun {
     this.#progress = parts.progress
     this.#uncertain = [...(parts.journal?.sent ?? [])]
     this.#uncertainEnd = this.#uncertain.at(-1)?.end
+    for (const { digest, id } of parts.journal?.partlyStored ?? []) {
+      this.#partlyStored.set(digest, [...(this.#partlyStored.get(digest) ?? []), id])
+    }
     this.#points = parts.journal?.done.points ?? 0
     this.#idsBytes = parts.journal?.done.idsBytes ?? 0
     this.#sample = parts.journal?.done.sample ?? []
@@ -185,23 +197,32 @@ export class ImportRun {
     const { after, end } = batch
     const digest = batch.hash.digest('hex')
     batch.doneDigest = this.#readHash.copy().digest('hex')
-    batch.key = `${this.#importId}/${after + 1}-${end}/${digest.slice(0, 32)}`
     const [sent] = this.#uncertain
     if (sent?.after === after) {
       this.#uncertain.shift()
       batch.isUncertain = true
       if (sent.digest !== digest) this.#doubt('they have changed', sent)
     }
-    this.#journal?.begin({ after, end, digest })
+    const mayBeInParts = (this.#isCluster || this.#options.skipInvalid) ?? false
+    const inParts = mayBeInParts && batch.records.some(({ point }) => canBeRefused(point))
+    const begun = this.#journal?.begin({ after, end, digest, inParts })
+    batch.inParts = begun === undefined ? inParts : (begun.inParts ?? false)
+    const { refusals = 0 } = begun ?? {}
+    batch.key = `${this.#importId}/${after + 1}-${end}/${digest.slice(0, 32)}${refusals === 0 ? '' : `/${refusals}`}`
   }
 
   #add(batch: Batch, item: Item): void {
     const { where, point, fault } = item
     hashItem(batch.hash, item)
     if (point !== undefined) {
-      batch.records.push({ where, point })
+      batch.records.push({ where, point, storedAs: this.#idOfStored(point) })
       batch.bytes += point.vector.byteLength + payloadBytes(point.payload)
     } else this.#skip(`${where}: ${fault}`)
+  }
+
+  /** The id of a record that an earlier run has stored. */
+  #idOfStored(point: NewPoint): string | undefined {
+    return this.#partlyStored.size === 0 ? undefined : this.#partlyStored.get(digestOf(point))?.shift()
   }
 
   #skip(message: string): void {
@@ -226,7 +247,7 @@ export class ImportRun {
       this.#settle()
     } catch (error) {
       this.#failure ??= error
-      if (!batch.isUncertain) this.#journal?.withdraw(batch.after)
+      if (!batch.isUncertain) this.#journal?.withdraw(batch.after, batch.records.flatMap(storedRecord))
     }
   }
 
@@ -255,26 +276,41 @@ export class ImportRun {
   /** Sends a batch. Reports records that the service refuses by their place in the file, and skips them if allowed. */
   async #insert(batch: Batch): Promise<readonly string[]> {
     const { records, key: idempotencyKey } = batch
-    while (records.length > 0) {
+    for (;;) {
+      const toSend = records.filter(({ storedAs }) => storedAs === undefined)
+      if (toSend.length === 0) return records.map(({ storedAs }) => storedAs!)
+      const points = toSend.map(({ point }) => pointToSend(point))
+      const onError = batch.inParts ? 'continue' : undefined
+      let refused: InsertReport['errors']
       try {
-        const points = records.map(({ point }) => pointToSend(point))
-        const { ids, errors } = await this.#insertChecked(points, { idempotencyKey })
-        for (const { index, message } of errors) this.#skipRefused(records[index]!, message)
-        for (const { index } of errors.toReversed()) records.splice(index, 1)
-        return ids.filter((id) => id !== null)
+        const report = await this.#insertChecked(points, { idempotencyKey }, onError)
+        batch.isUncertain = false
+        for (const [index, id] of report.ids.entries()) toSend[index]!.storedAs = id ?? undefined
+        refused = report.errors
       } catch (error) {
         batch.isUncertain ||= leavesDoubt(error)
-        const refused = refusedIndex(error)
-        if (refused === undefined || records[refused] === undefined) throw error
-        const [record] = records.splice(refused, 1) as [FileRecord]
-        this.#skipRefused(record, (error as Error).message)
+        if (isUndecidable(error)) {
+          this.#sendInParts(batch)
+          continue
+        }
+        const index = refusedIndex(error, points.length)
+        if (index === undefined) throw error
+        const { reason, message } = error as DatabaseError
+        refused = [{ index, reason, message }]
       }
+      for (const { index, message } of refused) this.#skipRefused(batch, toSend[index]!, message)
     }
-    return []
   }
 
-  #skipRefused({ where }: FileRecord, message: string): void {
-    this.#skip(`${where}: ${message.replace(refusedPlace, '')}`)
+  #sendInParts(batch: Batch): void {
+    this.#isCluster = true
+    batch.inParts = true
+    this.#journal?.sendInParts(batch.after)
+  }
+
+  #skipRefused({ records }: Batch, record: FileRecord, message: string): void {
+    records.splice(records.indexOf(record), 1)
+    this.#skip(`${record.where}: ${message.replace(refusedPlace, '')}`)
   }
 
   #settle(): void {
@@ -291,13 +327,14 @@ export class ImportRun {
         appendFileSync(this.#options.ids, text)
         this.#idsBytes += Buffer.byteLength(text)
       }
-      this.#journal?.advance({
+      const done = {
         records: end,
         digest: doneDigest,
         points: this.#points,
         idsBytes: this.#idsBytes,
         sample: this.#sample,
-      })
+      }
+      this.#journal?.advance(done, ids!)
       this.#progress.advance(ids!.length, fileBytes)
       if (this.#uncertainEnd !== undefined && end >= this.#uncertainEnd) {
         this.#uncertainEnd = undefined
@@ -318,6 +355,7 @@ function emptyBatch(after: number): Batch {
     bytes: 0,
     fileBytes: 0,
     key: '',
+    inParts: false,
     isUncertain: false,
   }
 }
@@ -340,6 +378,17 @@ function pointToSend({ vector, payload, id, onConflict }: NewPoint): CheckedPoin
 function hashItem(hash: Hash, { point }: Item): void {
   if (point === undefined) hash.update('not a point')
   else hashPoint(hash, point)
+}
+
+function digestOf(point: NewPoint): string {
+  const hash = createHash('sha256')
+  hashPoint(hash, point)
+  return hash.digest('hex')
+}
+
+function storedRecord({ point, storedAs }: FileRecord): StoredRecord[] {
+  if (storedAs === undefined) return []
+  return [{ digest: digestOf(point), id: storedAs, expiresAtUs: point.payload.expiresAtUs }]
 }
 
 /** The records of a batch, counted from 1. */
@@ -377,10 +426,14 @@ const noConnection =
 /** The start of the service's message about one item of a batch. */
 const refusedPlace = /^vectors\[(\d+)\]\.?/
 
-function refusedIndex(error: unknown): number | undefined {
-  if (!(error instanceof DatabaseError) || error.reason !== 'invalid_argument') return undefined
-  const index = refusedPlace.exec(error.message)?.[1]
-  return index === undefined ? undefined : Number(index)
+/** Which of so many points the service has refused. */
+function refusedIndex(error: unknown, count: number): number | undefined {
+  if (!(error instanceof DatabaseError)) return undefined
+  const isOfExisting = error.reason === 'already_exists'
+  if (!isOfExisting && error.reason !== 'invalid_argument') return undefined
+  // If a batch has one point, the error of an existing id names no place.
+  const index = Number(refusedPlace.exec(error.message)?.[1] ?? (isOfExisting ? 0 : Number.NaN))
+  return index < count ? index : undefined
 }
 
 /** The clocks of the service and of this machine may differ, and sending takes time. */

@@ -107,9 +107,11 @@ async function importInto(client: PointsClient, file: string, options: Import): 
     console.error(notStored.has('id') ? `${leftOut}; --keep-ids stores ids` : leftOut)
 }
 
-function noteResumption({ done, sent }: Journal, progress: Progress): void {
-  if (done.records + sent.length === 0) return
-  progress.note(`continuing after record ${done.records}, by the journal`)
+function noteResumption({ done, sent, partlyStored }: Journal, progress: Progress): void {
+  const later = partlyStored.length
+  if (done.records + sent.length + later === 0) return
+  const beyond = later === 0 ? '' : `; of the others, ${later} are stored`
+  progress.note(`continuing after record ${done.records}, by the journal${beyond}`)
   if (sent.length === 0) return
   progress.note(
     `${sent.length} batches (of records ${sent[0]!.after + 1} to ${sent.at(-1)!.end}) were sent and not answered: they are sent again with the same keys, so that none is stored twice`,
@@ -122,10 +124,10 @@ function noteStored({ stored }: ImportRun, journal: Journal | undefined): void {
     if (stored > 0) console.error(`the first ${stored} points of standard input are stored`)
     return
   }
-  const { done, sent } = journal
-  if (done.points + sent.length === 0) return
+  const { points, sent } = journal
+  if (points + sent.length === 0) return
   const inDoubt = sent.length === 0 ? '' : `, ${sent.length} batches were sent and not answered`
-  console.error(`${done.points} points are stored${inDoubt}; the same command continues after them`)
+  console.error(`${points} points are stored${inDoubt}; the same command continues after them`)
 }
 
 function openJournal(client: PointsClient, file: string, options: Import): Promise<Journal> {

@@ -21,6 +21,16 @@ export interface SentBatch {
   readonly digest: string
   /** When it was first sent, in milliseconds since 1970. */
   readonly sentMs: number
+  /** How many batches were refused before. Part of its key: a cluster never decides twice about a key. */
+  readonly refusals?: number
+  /** Whether it was sent with `on_error: continue`, which the service takes for another request under the same key. */
+  readonly inParts?: boolean
+}
+
+/** A stored record of a batch that a cluster has refused in part. */
+export interface StoredRecord extends SampledPoint {
+  /** Hash of the record. */
+  readonly digest: string
 }
 
 /** The finished part of a file: all records up to one of them. */
@@ -39,7 +49,7 @@ interface Done {
  * The progress of an import, on disk. Each batch is sent with an idempotency key, which follows from the import's id
  * and the batch's bounds and records. The bounds are written to the journal before the batch is sent. An interrupted
  * run leaves batches whose answers are lost. The next run sends exactly these batches again with the same keys, and the
- * service stores none of them twice.
+ * service stores none of them twice. Of a batch that was refused in part, the journal notes the stored records.
  *
  *   records   0 ........ done ├─ sent ─┼─ sent ─┤ refused ├─ sent ─┤ not sent
  *
@@ -76,19 +86,19 @@ export class Journal {
     const begin = (before?: State): Journal =>
       new Journal(path, { ...beginning, id: randomUUID(), source, startedMs: Date.now() }, before)
     if (found === undefined) return begin()
-    const { finished, done } = found
+    const { finished, done, partlyStored } = found
     if (finished !== undefined && again) return begin(found)
     const change = changeOf(found.source, source)
     if (finished === undefined && change !== undefined) throw changedSource(path, found, change)
     if (finished !== undefined && found.source.target !== source.target) {
       throw finishedBefore(path, found, finished, source.target)
     }
-    const lasting = lastingIds(done.sample)
+    const lasting = lastingIds([...done.sample, ...partlyStored.slice(0, partlyStoredLookedUp)])
     const expected = lasting.length
     const stored = expected === 0 ? 0 : await storedOf(lasting)
     if (expected > 0 && stored === 0) {
       note(
-        `none of the ${done.points} points that ${path} notes are stored in ${source.target} any more: importing the file from its beginning`,
+        `none of the ${storedIn(found)} points that ${path} notes are stored in ${source.target} any more: importing the file from its beginning`,
       )
       return begin()
     }
@@ -115,27 +125,57 @@ export class Journal {
     return this.#state.sent
   }
 
-  /** Notes a batch that is about to be sent. A batch that was sent before keeps its time. */
-  begin(batch: Omit<SentBatch, 'sentMs'>): void {
+  /** Records that are stored beyond the finished part, although their batches were refused. */
+  get partlyStored(): readonly StoredRecord[] {
+    return this.#state.partlyStored
+  }
+
+  /** How many points are noted as stored. */
+  get points(): number {
+    return storedIn(this.#state)
+  }
+
+  /** Notes a batch that is about to be sent. A batch that was sent before keeps its time and its key. */
+  begin(batch: Pick<SentBatch, 'after' | 'end' | 'digest' | 'inParts'>): SentBatch {
     const before = this.#state.sent.find((each) => each.after === batch.after)
-    const isSame = before?.end === batch.end && before.digest === batch.digest
-    if (isSame) return
-    const others = this.#state.sent.filter((each) => each !== before)
-    const sent = [...others, { ...batch, sentMs: Date.now() }].sort((a, b) => a.after - b.after)
-    this.#write({ sent })
+    if (before?.end === batch.end && before.digest === batch.digest) return before
+    const begun = { ...batch, sentMs: Date.now(), refusals: this.#state.refusals }
+    this.#write({ sent: [...this.#state.sent.filter((each) => each !== before), begun].sort(inFileOrder) })
+    return begun
   }
 
-  /** Notes that the batch after this record was refused: nothing of it is stored. */
-  withdraw(after: number): void {
-    this.#write({ sent: this.#state.sent.filter((each) => each.after !== after) })
+  /** Notes that the batch after this record is about to be sent with `on_error: continue`. */
+  sendInParts(after: number): void {
+    this.#write({
+      sent: this.#state.sent.map((each) => (each.after === after ? { ...each, inParts: true } : each)),
+    })
   }
 
-  advance(done: Done): void {
-    this.#write({ done, sent: this.#state.sent.filter(({ end }) => end > done.records) })
+  /** Notes that the batch after this record was refused: nothing of it is stored but these records. */
+  withdraw(after: number, stored: readonly StoredRecord[]): void {
+    const { sent, refusals } = this.#state
+    this.#write({
+      sent: sent.filter((each) => each.after !== after),
+      refusals: refusals + 1,
+      partlyStored: [...this.#partlyStoredWithout(stored.map(({ id }) => id)), ...stored],
+    })
+  }
+
+  /** @param ids the points that are now in the finished part */
+  advance(done: Done, ids: readonly string[]): void {
+    const sent = this.#state.sent.filter(({ end }) => end > done.records)
+    this.#write({ done, sent, partlyStored: this.#partlyStoredWithout(ids) })
   }
 
   finish(): void {
-    this.#write({ finished: new Date().toISOString(), sent: [] })
+    this.#write({ finished: new Date().toISOString(), sent: [], partlyStored: [] })
+  }
+
+  #partlyStoredWithout(ids: readonly string[]): readonly StoredRecord[] {
+    const { partlyStored } = this.#state
+    if (partlyStored.length === 0) return partlyStored
+    const without = new Set(ids)
+    return partlyStored.filter(({ id }) => !without.has(id))
   }
 
   #write(changes: Partial<State>): void {
@@ -164,21 +204,37 @@ interface State {
   readonly source: ImportSource
   readonly done: Done
   readonly sent: readonly SentBatch[]
+  /** How many batches were refused. */
+  readonly refusals: number
+  readonly partlyStored: readonly StoredRecord[]
   readonly finished?: string
 }
 
-/** Number of this format. Format 2 had no sample of ids. */
-const format = 3
+/** Number of this format. Format 3 did not note what is stored of refused batches. */
+const format = 4
+
+/** Of so many of these records, the journal looks whether they are still stored. */
+const partlyStoredLookedUp = 64
 
 const beginning = {
   format,
   done: { records: 0, digest: '', points: 0, idsBytes: 0, sample: [] },
   sent: [],
+  refusals: 0,
+  partlyStored: [],
 } as const
 
 /** Whether anything is stored or may be stored. */
-function hasStored({ done, sent }: State): boolean {
-  return done.points > 0 || sent.length > 0
+function hasStored(state: State): boolean {
+  return storedIn(state) > 0 || state.sent.length > 0
+}
+
+function storedIn({ done, partlyStored }: State): number {
+  return done.points + partlyStored.length
+}
+
+function inFileOrder(one: SentBatch, other: SentBatch): number {
+  return one.after - other.after
 }
 
 function stateIn(path: string): State {
@@ -210,9 +266,10 @@ function finishedBefore(path: string, { source, done }: State, finished: string,
 }
 
 /** Points were deleted, or a backup from the middle of the import was restored: nobody can say which rows are missing. */
-function partlyLost(path: string, { done, source }: State, stored: number, expected: number): UsageError {
+function partlyLost(path: string, state: State, stored: number, expected: number): UsageError {
+  const { done, source } = state
   return new UsageError(
-    `${path} notes ${done.points} points as stored in ${source.target}, but of ${expected} of them only ${stored} are there: points have been deleted, or an older snapshot was restored. To import the whole file, empty the collection first; to import only the records after ${done.records}, put them in a separate file`,
+    `${path} notes ${storedIn(state)} points as stored in ${source.target}, but of ${expected} of them only ${stored} are there: points have been deleted, or an older snapshot was restored. To import the whole file, empty the collection first; to import only the records after ${done.records}, put them in a separate file`,
   )
 }
 
@@ -230,9 +287,10 @@ function spelled(flags: ImportSource['flags']): string {
   return given.length === 0 ? 'no flags that change points' : given.join(' ')
 }
 
-function changedSource(path: string, { done, sent }: State, change: string): UsageError {
+function changedSource(path: string, state: State, change: string): UsageError {
+  const { sent } = state
   const inDoubt = sent.length > 0 ? `, and ${sent.length} batches after them may be` : ''
   return new UsageError(
-    `${path} belongs to an import that was begun ${change}: ${done.points} points of it are stored${inDoubt}. Use the same flags to continue; to begin another import, name another journal with --journal`,
+    `${path} belongs to an import that was begun ${change}: ${storedIn(state)} points of it are stored${inDoubt}. Use the same flags to continue; to begin another import, name another journal with --journal`,
   )
 }

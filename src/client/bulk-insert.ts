@@ -5,18 +5,31 @@ import type { Hit, InsertReport, ListQuery, PointsClient, PointToInsert } from '
 import { type CheckedPoint, checkPoints, pointIn } from './input.ts'
 import { optional, wholeIn, wrongKind } from './values.ts'
 
-/** Stores a batch of a larger number of points. */
+/** Stores a batch of checked points: all or none, or, with `continue`, those that can be stored. */
 export interface BatchInsert {
-  /**
-   * Stores all points or none. If some have ids that must not exist yet, it stores those that it can, because the nodes
-   * of a cluster could not decide about them together.
-   */
-  insertChecked(points: readonly CheckedPoint[], options?: InsertOptions): Promise<InsertReport>
+  insertChecked(
+    points: readonly CheckedPoint[],
+    options?: InsertOptions,
+    onError?: 'continue',
+  ): Promise<InsertReport>
 }
 
 /** Whether a point is refused if its id exists. */
-export function canBeRefused({ id, onConflict = 'error' }: CheckedPoint): boolean {
+export function canBeRefused({ id, onConflict = 'error' }: Pick<CheckedPoint, 'id' | 'onConflict'>): boolean {
   return id !== undefined && onConflict === 'error'
+}
+
+/**
+ * Whether a cluster has refused a batch of all or nothing because no node can decide about all of its ids: then it can
+ * be sent with `continue`. The error has no reason of its own, because to all other callers it is one of many faults of
+ * a request. So the start of its message tells, which names the field.
+ */
+export function isUndecidable(error: unknown): boolean {
+  return (
+    error instanceof DatabaseError &&
+    error.reason === 'invalid_argument' &&
+    error.message.startsWith('on_error is "abort"')
+  )
 }
 
 /** The method of a client for the importer, which checks its points itself. Users of the client do not see it. */
@@ -40,8 +53,8 @@ interface SentBatch {
 
 /**
  * Inserts points in batches. Reads points only as fast as requests finish. Yields the ids of each batch, in the order
- * of the points. After a failure, the yielded batches are stored; later batches may be, and other points of the batch that
- * failed if it has ids that must not exist yet.
+ * of the points. After a failure, the yielded batches are stored; later batches may be, and in a cluster the other points
+ * of a batch with an id that exists.
  *
  * Points with the same id are never in the same batch, nor in two batches that are sent at the same time: otherwise the
  * service would refuse them, or store them in any order.
@@ -59,12 +72,24 @@ export async function* insertInBatches(
     throw wrongKind(points, 'points', 'an iterable of points')
   }
   const sent: SentBatch[] = []
+  let isCluster = false
+  const store = async (some: readonly CheckedPoint[]): Promise<InsertReport> => {
+    if (!isCluster || !some.some(canBeRefused)) {
+      try {
+        return await insertChecked(some, details)
+      } catch (error) {
+        if (!isUndecidable(error)) throw error
+        isCluster = true
+      }
+    }
+    return await insertChecked(some, details, 'continue')
+  }
   try {
     for await (const { start, points: some, ids } of batchesOf(points, size)) {
       while (sent.length >= window || sent.some((earlier) => haveCommon(earlier.ids, ids))) {
         yield await sent.shift()!.stored
       }
-      const stored = insertChecked(some, details)
+      const stored = store(some)
         .then(allIds)
         .catch((error: unknown) => {
           throw withPlaceInCall(error, start)

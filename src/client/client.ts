@@ -255,8 +255,8 @@ export interface PointsClient {
   /**
    * Stores any number of points in batches; yields the ids of each batch. Reads points only as fast as requests finish.
    * Points with the same id are stored one after another, so with `replace` the last one wins; in all other respects,
-   * concurrent batches may be stored in any order. A batch is stored completely or not at all, unless it has ids that
-   * must not exist yet: then one that exists is an error, and the others of its batch are stored.
+   * concurrent batches may be stored in any order. A batch is stored completely or not at all; but in a cluster, if an
+   * id exists that must not, the other points of its batch are stored.
    */
   insertAll(
     points: AsyncIterable<PointToInsert> | Iterable<PointToInsert>,

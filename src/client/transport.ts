@@ -1,5 +1,5 @@
 import type { EvaluatedPoints } from '../base/relevance.ts'
-import { type BatchInsert, canBeRefused, insertEachOf, insertInBatches, pagesOf } from './bulk-insert.ts'
+import { type BatchInsert, insertEachOf, insertInBatches, pagesOf } from './bulk-insert.ts'
 import { type CallDetails, type CallOptions, optionsIn, repeatable, withKey } from './calls.ts'
 import type {
   AccessClient,
@@ -135,12 +135,8 @@ export interface Found extends Omit<SearchAnswer, 'groups'> {
 
 /** A client of points over any transport: checks what the caller passes, and marks what may be repeated. */
 export function pointsOver(send: Send): Omit<PointsClient, 'close'> & BatchInsert {
-  const insertWhole: BatchInsert['insertChecked'] = async (vectors, options) =>
-    send('InsertVectorsBatch', { vectors }, withKey(options))
-  const insertEach: BatchInsert['insertChecked'] = async (vectors, options) =>
-    send('InsertVectorsBatch', { onError: 'continue', vectors }, withKey(options))
-  const insertChecked: BatchInsert['insertChecked'] = async (vectors, options) =>
-    vectors.some(canBeRefused) ? insertEach(vectors, options) : insertWhole(vectors, options)
+  const insertChecked: BatchInsert['insertChecked'] = async (vectors, options, onError) =>
+    send('InsertVectorsBatch', onError === undefined ? { vectors } : { onError, vectors }, withKey(options))
   const list: PointsClient['list'] = async (query, options) =>
     send('ListPoints', listIn(query), repeatable(options))
   const search = async (query: Query, options?: CallOptions): Promise<Found> =>
@@ -152,8 +148,9 @@ export function pointsOver(send: Send): Omit<PointsClient, 'close'> & BatchInser
     insert: async (point, options) => send('InsertVector', pointIn(point), withKey(options)),
     // Without `onError`, all points have an id.
     insertBatch: async (points, options) =>
-      (await insertWhole(pointsIn(points), options)).ids as readonly string[],
-    insertEach: (points, options) => insertEachOf(points, (checked) => insertEach(checked, options)),
+      (await insertChecked(pointsIn(points), options)).ids as readonly string[],
+    insertEach: (points, options) =>
+      insertEachOf(points, (checked) => insertChecked(checked, options, 'continue')),
     insertAll: (points, options) => insertInBatches(insertChecked, points, options),
     async put(id, point, options) {
       const { when, ...details } = writeOptionsIn(options)

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createHttpClient, type VectorClient } from '../../src/client/index.ts'
 import { type Ended, run, temporaryDirectory } from './process.ts'
@@ -24,6 +24,10 @@ export class Desk implements AsyncDisposable {
   file(name: string, content: string | Uint8Array): string {
     writeFileSync(this.path(name), content)
     return this.path(name)
+  }
+
+  read(name: string): string {
+    return readFileSync(this.path(name), 'utf8')
   }
 
   path(name: string): string {

@@ -123,14 +123,16 @@ def test_an_id_that_is_given_again_is_stored_last(points: Vicinal) -> None:
     assert points.get(ids[0]).content == "newest"
 
 
-def test_an_id_that_exists_is_an_error_and_the_other_points_are_stored(points: Vicinal) -> None:
+def test_nothing_of_a_batch_is_stored_if_an_id_exists_and_its_key_can_be_used_again(points: Vicinal) -> None:
     ids = [str(uuid.uuid4()) for _ in range(4)]
     given = [NewPoint(vector=[1, 2], content="x", id=id) for id in ids]
     points.insert([1, 2], "stored before", id=ids[2])
     for batch in (given, Columns(np.ones((4, 2)), ["x"] * 4, ids=ids)):
-        with pytest.raises(AlreadyExistsError, match=r"^vectors\[(0|2)\]\.id \S+ exists"):
-            points.insert_all(batch)
-    assert sorted(points.get(id).content for id in ids) == ["stored before", "x", "x", "x"]
+        with pytest.raises(AlreadyExistsError, match=r"^vectors\[2\]\.id: there is a point with the id"):
+            points.insert_all(batch, key_prefix="of ids")
+        assert points.count() == 1
+    points.delete(ids[2])
+    assert points.insert_all(given, key_prefix="of ids") == ids
 
 
 def test_batches_with_the_same_id_are_not_under_way_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +153,7 @@ def test_batches_with_the_same_id_are_not_under_way_together(monkeypatch: pytest
 
     monkeypatch.setattr(Vicinal, "insert_batch", insert)
     monkeypatch.setattr(AsyncVicinal, "insert_batch", insert_async)
-    given = [NewPoint(vector=[1], content=content, id="an id", on_conflict="replace") for content in ("old", "new")]
+    given = [NewPoint(vector=[1], content=content, id="an id") for content in ("old", "new")]
     Vicinal().insert_all(given, batch_size=1)
     second.clear()
     asyncio.run(AsyncVicinal().insert_all(given, batch_size=1))

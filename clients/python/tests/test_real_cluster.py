@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,18 @@ import pytest
 from real_cluster import LogServer, nats_server, nats_server_missing, shares_of
 from real_service import API_KEY, Service
 
-from vicinal import NO_RETRY, AsyncVicinal, Columns, NotFoundError, NotReadyError, Query, Vicinal
+from vicinal import (
+    NO_RETRY,
+    AlreadyExistsError,
+    AsyncVicinal,
+    Columns,
+    InvalidArgumentError,
+    NewPoint,
+    NotFoundError,
+    NotReadyError,
+    Query,
+    Vicinal,
+)
 
 from .clients import waiting
 
@@ -33,6 +45,9 @@ def test_a_client_reads_its_writes_at_any_node_and_nothing_where_points_are_gone
             shares = shares_of({"a": first, "b": second})
             _write_and_read_in_turns(first, second)
             _fill(second)
+            for kind in KINDS:
+                with _client(kind, first, runner) as client:
+                    _insert_with_ids(client)
             ids = _ids_at_all(first, runner)
         assert 0 < shares["b"] < 256
         for kind in KINDS:
@@ -76,6 +91,24 @@ def _fill(node: Service) -> None:
         columns = Columns(rows, [""] * POINTS, attributes=[{"shop": row % 3} for row in range(POINTS)])
         # The ids of a request are in one partition: 60 requests reach partitions of both nodes.
         client.collection("points").insert_all(columns, batch_size=5)
+
+
+def _insert_with_ids(points: Vicinal) -> None:
+    """The nodes cannot decide about all ids of a batch together, so they store the others if one exists."""
+    ids = [str(uuid.uuid4()) for _ in range(40)]
+    given = [NewPoint(vector=[1, 2], content="with an id", id=id) for id in ids]
+    with pytest.raises(InvalidArgumentError, match=r'^on_error is "abort"'):
+        points.insert_batch(given)
+    points.insert([1, 2], "stored before", id=ids[25])
+    with pytest.raises(AlreadyExistsError, match=rf"^vectors\[25\]\.id {ids[25]} exists"):
+        points.insert_all(given, batch_size=20)
+    assert [points.get(id).content for id in ids[24:27]] == ["with an id", "stored before", "with an id"]
+    for id in ids:
+        points.delete(id)
+    for _ in range(2):
+        assert points.insert_all(given, batch_size=20, key_prefix=f"import of {ids[0]}") == ids
+    for id in ids:
+        points.delete(id)
 
 
 def _ids_at_all(node: Service, runner: asyncio.Runner) -> set[str]:

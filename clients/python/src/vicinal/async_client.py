@@ -21,10 +21,10 @@ from . import (
     service_operations,
 )
 from .async_transport import AsyncHttpTransport, AsyncTransport
-from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of
+from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of, is_undecidable
 from .clusters import Consistency, Session
 from .columns import Columns
-from .errors import VicinalError
+from .errors import InvalidArgumentError, VicinalError
 from .exchange import Retry
 from .filters import FilterLike
 from .http_codec import headers_of
@@ -163,10 +163,12 @@ class AsyncVicinal:
         progress: Progress = False,
     ) -> AsyncIterator[list[str]]:
         """
-        Insert any number of points; yields the ids of each batch when it is stored, in the order of the points. A
-        batch is stored as a whole or not at all, unless it has ids that must not exist yet: then one that exists is an
-        error, and the others of its batch are stored. Nothing happens before the first step of the iteration; to
-        insert all points with one call, use `insert_all`.
+        Insert any number of points; yields the ids of each batch when it is stored, in the order of the points. Each
+        batch is stored as a whole or not at all. Nothing happens before the first step of the iteration; to insert all
+        points with one call, use `insert_all`.
+
+        In a cluster, if an id exists that must not, the other points of its batch are stored, and the key of the batch
+        is used up: to go on, use another prefix, and `on_conflict="skip"`.
 
         Points with the same id are stored in their order: with `on_conflict="replace"`, the last one stays. Other
         points of concurrent batches are stored in any order; `concurrency=1` keeps the order for lists. An error names
@@ -187,10 +189,19 @@ class AsyncVicinal:
             except VicinalError as error:
                 raise batch.named(error) from error
 
+        is_cluster = False
+
         async def store(batch: Batch, key: str) -> list[str]:
-            if batch.may_be_refused:
-                return (await self.insert_valid(batch.points, idempotency_key=key)).all_ids()
-            return await self.insert_batch(batch.points, idempotency_key=key)
+            nonlocal is_cluster
+            if not (is_cluster and batch.may_be_refused):
+                try:
+                    return await self.insert_batch(batch.points, idempotency_key=key)
+                except InvalidArgumentError as error:
+                    if not is_undecidable(error):
+                        raise
+                # A repetition with a prefix must send each batch as it was sent before.
+                is_cluster = key_prefix is None
+            return (await self.insert_valid(batch.points, idempotency_key=key)).all_ids()
 
         with ProgressBar(progress, points) as bar:
             try:

@@ -42,7 +42,7 @@ class Batch:
 
     @property
     def may_be_refused(self) -> bool:
-        """Whether ids must not exist yet. The nodes of a cluster do not decide about several of them together."""
+        """Whether ids must not exist yet."""
         if isinstance(self.points, Columns):
             return self.points.ids is not None and self.points.on_conflict in (None, "error")
         return any(point.id is not None and point.on_conflict in (None, "error") for point in self.points)
@@ -51,6 +51,15 @@ class Batch:
         """Return an error of this batch that names a point by its index in the whole call."""
         message = _INDEX.sub(lambda found: f"vectors[{self.start + int(found[1])}]", error.message)
         return type(error)(message, retry_after=error.retry_after)
+
+
+def is_undecidable(error: InvalidArgumentError) -> bool:
+    """
+    Whether a cluster has refused a batch of all or nothing because no node can decide about all of its ids. The error
+    has no reason of its own, because to all other callers it is one of many faults of a request. So the start of its
+    message tells, which names the field.
+    """
+    return error.message.startswith('on_error is "abort"')
 
 
 class _Filling:
