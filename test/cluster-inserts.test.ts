@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, it } from 'node:test'
+import type { ApiContext, Call } from '../src/api/call.ts'
+import { insertVector, insertVectorsBatch, type OnErrorInput } from '../src/api/insert-points.ts'
+import type { PointInput } from '../src/api/validation.ts'
 import { partitionOf } from '../src/base/partitions.ts'
 import type { NewPoint } from '../src/base/point.ts'
 import type { ClusterNode } from '../src/cluster/cluster-node.ts'
@@ -120,13 +123,63 @@ for (const size of sizes) {
       for (const options of [alone, refused]) {
         await assert.rejects(first!.insert([one!], options), {
           reason: 'precondition_failed',
-          message: `id: the request was decided before, and there is no point with the id ${one!.id} any more`,
+          message: `id: the request was decided before under this idempotency key, and stored no point with the id ${one!.id}, or it has been deleted since`,
         })
       }
       await first!.insert([one!], { identity: identity('a fourth') })
       for (const options of [alone, refused])
         await assert.rejects(second!.insert([one!], options), { message: /there is a point with the id/ })
       assert.equal(await latestCount(all, first!), 4)
+    })
+
+    it('says to a caller that repeats it only what is sure about a point that is not there', async () => {
+      await using all = await ShardedNodes.start(size)
+      const [, database] = databasesOf(all)
+      const payload = { contentType: 'Text', content: 'text' } as const
+      const input = (id: string, vector = [1, 2, 3]) => ({ id, vector: Float32Array.from(vector), payload })
+      const [one, other, third] = idsOf(together(3, 9)) as [string, string, string]
+      const context = { database } as unknown as ApiContext
+      const sure = 'the request was decided before under this idempotency key, and stored no point'
+      const insert = (key: string, ...args: Parameters<typeof input>) =>
+        insertVector(context, input(...args), { idempotencyKey: key } as Call)
+      await insert('a key', one)
+      await database!.remove(one)
+      await assert.rejects(insert('a key', one), {
+        reason: 'precondition_failed',
+        message: `id: ${sure} with the id ${one}, or it has been deleted since`,
+      })
+      const batch = (key: string, onError: 'abort' | 'continue', ...vectors: PointInput[]) =>
+        insertVectorsBatch(context, { vectors, onError: asInput(onError) }, { idempotencyKey: key } as Call)
+      await insert('another', third)
+      const whole = () => batch('a third', 'abort', input(other), input(third))
+      await assert.rejects(whole(), { reason: 'already_exists', message: /^vectors\[1\]\.id/ })
+      await assert.rejects(whole(), {
+        reason: 'precondition_failed',
+        message: `vectors[0].id: ${sure} with the id ${other}, or it has been deleted since`,
+      })
+      const parts = () => batch('a fourth', 'continue', input(one, [1]), input(other))
+      assert.deepEqual((await parts()).ids, [null, other])
+      await database!.remove(other)
+      const { errors } = await parts()
+      assert.equal(
+        errors![1]!.error.message,
+        `vectors[1].id: ${sure} with the id ${other}, or it has been deleted since`,
+      )
+      assert.equal(await latestCount(all, database!), 1)
+    })
+
+    it('with an id that is given twice is refused by all nodes alike, and none keeps its key', async () => {
+      await using all = await ShardedNodes.start(size)
+      const [first, second] = databasesOf(all)
+      const [one, other] = together(2, 7) as [NewPoint, NewPoint]
+      await first!.insert([one])
+      // Those that lack the points do not see that the first one is refused.
+      const keyed = { identity: identity('a key') }
+      await assert.rejects(first!.insert([one, other, other], keyed), { reason: 'invalid_argument' })
+      await all.settled()
+      for (const { up } of all.nodes)
+        assert.equal(up.store.main.keyedRequest(keyed.identity.keyHash), undefined)
+      assert.deepEqual((await second!.insert([other], keyed)).ids, [other.id])
     })
 
     it('and a new collection are visible at the same node after its answer', async () => {
@@ -206,6 +259,16 @@ for (const size of sizes) {
       assert.equal((await putAgain).created, false)
     })
   })
+}
+
+function asInput(value: 'abort' | 'continue'): OnErrorInput {
+  return {
+    value,
+    // biome-ignore lint/correctness/useYield: the value is found in one step
+    *find() {
+      return value
+    },
+  }
 }
 
 function databasesOf({ nodes }: ShardedNodes): Database[] {

@@ -326,10 +326,7 @@ function nameConflict(error: unknown, { id }: NewPoint, path: string): unknown {
   if (!(error instanceof DatabaseError) || id === undefined) return error
   // Of a repeated request in a cluster.
   if (error.reason === 'precondition_failed')
-    return new DatabaseError(
-      'precondition_failed',
-      `${path}id ${id} is gone: the request was decided before, under its idempotency key`,
-    )
+    return new DatabaseError(error.reason, error.message.replace(/^(vectors\[\d+\]\.)?/, path))
   if (error.reason !== 'already_exists') return error
   return new DatabaseError('already_exists', `${path}id ${id} exists: send on_conflict to replace or skip it`)
 }

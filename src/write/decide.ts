@@ -137,6 +137,8 @@ export class ChangeDecider {
     const idSeed = request.idSeed ?? (identity && seedFor(points.length))
     const isDrawnHere = drawnIds === undefined && request.idSeed === undefined
     const drawn = drawnIds === undefined ? idSeed && drawIds(idSeed, points.length, false) : undefined
+    // A node that lacks a point does not know that it is refused, and would come to the next fault.
+    if (this.#stamp !== undefined && onError === 'abort') await checkEachOnce(points, turn)
     const given = new Map<string, number>()
     const changes: Change[] = []
     const ids: (string | null)[] = []
@@ -497,6 +499,15 @@ function checkOnce(points: readonly NewPoint[], index: number, given: Map<string
   given.set(id, index)
 }
 
+/** Refuses an id that several points of the request have. */
+async function checkEachOnce(points: readonly NewPoint[], turn: Turn): Promise<void> {
+  const given = new Map<string, number>()
+  for (const index of points.keys()) {
+    checkOnce(points, index, given)
+    if (turn.isOver) await turn.next()
+  }
+}
+
 function givenTwice(points: readonly NewPoint[], index: number, first: number): DatabaseError {
   return new DatabaseError(
     'invalid_argument',
@@ -514,7 +525,7 @@ function existing(points: readonly NewPoint[], index: number): DatabaseError {
 function goneSince(points: readonly NewPoint[], index: number): DatabaseError {
   return new DatabaseError(
     'precondition_failed',
-    `${idPath(points, index)}: the request was decided before, and there is no point with the id ${points[index]!.id} any more`,
+    `${idPath(points, index)}: the request was decided before under this idempotency key, and stored no point with the id ${points[index]!.id}, or it has been deleted since`,
   )
 }
 

@@ -166,12 +166,21 @@ export class ClusterModel {
     const body = identity === undefined ? '' : Buffer.from(identity.bodyHash).toString('hex')
     const kept = key === undefined ? undefined : this.#keys.get(key)
     if (kept !== undefined && kept.body !== body) return { refused: 'key_reused' }
+    const given = points.map(({ id }) => id)
+    const isTwice = (index: number): boolean =>
+      given[index] !== undefined && given.indexOf(given[index]) !== index
+    if (onError === 'abort' && points.some((_, index) => isTwice(index)))
+      return { refused: 'invalid_argument' }
     const first = kept?.first ?? position * changesPerRecord
     const drawn = kept?.drawn ?? idsFromSeed(idSeed, points.length, true)
     if (key !== undefined) this.#keys.set(key, { body, first, drawn })
     const changes: [string, ModelPoint][] = []
     const ids: (string | null)[] = []
     for (const [index, { id = idFromBytes(drawn, index * idBytes), ...point }] of points.entries()) {
+      if (isTwice(index)) {
+        ids.push(null)
+        continue
+      }
       const before = points[index]!.id === undefined ? undefined : find(id)
       const mustNotExist = points[index]!.id !== undefined && (point.onConflict ?? 'error') === 'error'
       // A repeated insert has stored a point if the one that is there now was inserted by it.

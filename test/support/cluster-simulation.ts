@@ -447,7 +447,9 @@ export class ClusterSimulation implements AsyncDisposable {
     const isWide = new Set(ids.map(partitionOf)).size > 1
     const mustContinue = isWide && withIds.some(({ onConflict }) => onConflict === 'error')
     const onError = this.#pick('abort', 'continue')!
-    return { onError: mustContinue ? 'continue' : onError, items: withIds.length === 0 ? [{}] : withIds }
+    const again = this.#random() < 0.15 ? withIds.slice(-1) : []
+    const items = withIds.length === 0 ? [{}] : [...withIds, ...again]
+    return { onError: mustContinue ? 'continue' : onError, items }
   }
 
   #point(content: string): NewPoint {
@@ -507,6 +509,8 @@ const decided: ReadonlySet<string> = new Set([
   'precondition_failed',
   'not_found',
   'key_reused',
+  // An id that is given twice.
+  'invalid_argument',
 ])
 
 const unknown: ReadonlySet<string> = new Set(['not_ready', 'shutting_down', 'cancelled', 'internal'])
