@@ -180,7 +180,7 @@ export function firstCatalog(): readonly CatalogEntry[] {
  */
 
 /** The version of everything in collections.mdb. Earlier versions are not read. */
-export const dataVersion = 3
+export const dataVersion = 4
 
 /** Key of the catalog's head. */
 const headKey: number = 2 ** 32 - 1
