@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { DatabaseError } from '../base/errors.ts'
 import { Outcomes } from './outcomes.ts'
 
 const position = 9
+const refused = new DatabaseError('already_exists', 'there is a point with this id already')
 
 function identifierOf(request: number): { readonly origin: string; readonly request: number } {
   return { origin: 'a.1', request }
@@ -43,5 +45,13 @@ describe('outcomes', () => {
     outcomes.settle(identifierOf(20_002), { result: { ids, errors: [] }, position })
     assert.equal(await known(20_001), false)
     assert.equal(await known(20_002), true)
+    // Errors take much more room than ids.
+    const errors = Array.from({ length: 10_000 }, (_, index) => ({ index, error: refused }))
+    outcomes.settle(identifierOf(20_003), { result: { ids: [], errors }, position })
+    assert.equal(await known(20_002), false)
+    for (let at = 20_004; at < 30_004; at += 1)
+      outcomes.settle(identifierOf(at), { error: refused, position })
+    assert.equal(await known(20_003), false)
+    assert.equal(await known(30_003), true)
   })
 })

@@ -85,13 +85,19 @@ function keyOf({ origin, request }: RequestIdentifier): string {
 }
 
 function itemsOf(outcome: Outcome): number {
-  const result = 'result' in outcome ? outcome.result : undefined
-  return typeof result === 'object' && 'ids' in result ? 1 + result.ids.length : 1
+  if ('error' in outcome) return errorItems
+  const { result } = outcome
+  if (result instanceof Map) return 1 + result.size
+  if (typeof result !== 'object' || !('ids' in result)) return 1
+  return 1 + result.ids.length + errorItems * result.errors.length
 }
 
-/** A second or more of records, in some megabytes: attempts follow each other within seconds. */
+/** A second or more of records, in some 20 MB: attempts follow each other within seconds. */
 const countMax = 16_384
+/** An id takes some 60 bytes, */
 const itemsMax = 262_144
+/** and an error with its stack 900. */
+const errorItems = 16
 
 /** The error of a write when nobody knows yet whether it will be applied. */
 export function uncertain(cause: unknown): DatabaseError {

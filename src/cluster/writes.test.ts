@@ -31,7 +31,7 @@ describe('owners that are full', () => {
     owned.check(PartitionSet.of([8]), placement)
     live.delete('d')
     assert.throws(() => owned.check(PartitionSet.of([8]), placement), full)
-    nowMs += 1_000
+    nowMs += 2_000
     owned.check(PartitionSet.of([7]), placement)
   })
 })

@@ -1,4 +1,4 @@
-import { cancellation, DatabaseError, lacksRoom } from '../base/errors.ts'
+import { cancellation, DatabaseError, lacksRoom, PartitionsUnavailable } from '../base/errors.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import { fromBytes, toBytes } from '../base/plain-values.ts'
 import { inTurns } from '../base/turns.ts'
@@ -21,7 +21,7 @@ import { pause } from './waiting.ts'
 
 interface WritesOptions extends AskingNode {
   readonly publisher: Publisher
-  readonly outcomes: Pick<Outcomes, 'known'>
+  readonly outcomes: Pick<Outcomes, 'expect' | 'known'>
   /** Resolves when this node has applied the log up to a position. */
   readonly waitFor: (position: number, signal: AbortSignal | undefined) => Promise<void>
   /** Why this node cannot apply changes for now. */
@@ -87,7 +87,8 @@ export class Writes {
     const partitions = partitionsOf(request)
     await foundParts(() => placement.cover(partitions), to.signal)
     if (!freesSpace(request)) this.#full.check(partitions, placement)
-    const asked = { request, partitions, batch: await publisher.prepare(request, to) }
+    const until = this.#until(to.signal)
+    const asked = { request, partitions, batch: await publisher.prepare(request, to), until }
     const first = isKnownToAll(request)
       ? await publisher.send(asked.batch, to.signal)
       : await this.#byOwner(asked, to.signal)
@@ -104,7 +105,7 @@ export class Writes {
   async #byOwner(asked: Asked, caller: AbortSignal | undefined): Promise<Ended> {
     const { self, placement, publisher, retryMs } = this.#options
     let { askMs = usualAskMs } = this.#options
-    const until = this.#until(caller)
+    const { until } = asked
     const failed = new Set<string>()
     const startMs = performance.now()
     let lastAbsent: NodeAbsent | undefined
@@ -124,9 +125,7 @@ export class Writes {
       const { node } = parts[0]!
       try {
         const ended =
-          node === self
-            ? await publisher.send(asked.batch, caller)
-            : await this.#sentTo(node, asked, askMs, until)
+          node === self ? await publisher.send(asked.batch, caller) : await this.#sentTo(node, asked, askMs)
         if (hasDecided(ended, asked)) return ended
         // The node has just dropped the partition. The record is in the log, and another owner applies it.
         isUncertain = true
@@ -144,12 +143,7 @@ export class Writes {
     throw uncertain(until.reason)
   }
 
-  async #sentTo(
-    node: string,
-    { request, partitions, batch }: Asked,
-    askMs: number,
-    until: AbortSignal,
-  ): Promise<Ended> {
+  async #sentTo(node: string, { request, partitions, batch, until }: Asked, askMs: number): Promise<Ended> {
     const { peers, publisher } = this.#options
     const { payload } = batch
     using _ = publisher.hold(payload.length)
@@ -182,53 +176,74 @@ export class Writes {
 
   /** The outcomes of a request at other owners, which together have these partitions. */
   async #outcomesOf(
-    { request, batch }: Asked,
+    { request, batch, until }: Asked,
     partitions: PartitionSet,
     position: number,
     caller: AbortSignal | undefined,
   ): Promise<readonly PartialResult[]> {
-    const { self, peers, timeoutMs, retryMs } = this.#options
-    const until = this.#until(caller)
-    const ask = async (part: CoverPart, signal: AbortSignal): Promise<PartialResult> => {
+    const { self, peers, placement, timeoutMs, retryMs } = this.#options
+    /** By node, the partitions for which it does not have the outcome, and will never have it. */
+    const forgotten = new Map<string, PartitionSet>()
+    const isLost = new AbortController()
+    const signal = AbortSignal.any([until, isLost.signal])
+    const ask = async (part: CoverPart, partSignal: AbortSignal): Promise<PartialResult> => {
       const { origin, request: number } = batch
       const question: AppliedWrite = { position, partitions: part.partitions.bytes, origin, request: number }
       const body = await encodeQuestion(question)
       const answer =
         part.node === self
-          ? this.#answerApplied(body, signal)
-          : peers.ask(part.node, 'applied', body, { signal, timeoutMs })
+          ? this.#answerApplied(body, partSignal)
+          : peers.ask(part.node, 'applied', body, { signal: partSignal, timeoutMs })
       const bytes = await answer.catch((error: unknown) => {
         this.#full.note(part.node, error)
-        throw error
+        throw lacksRoom(error) ? fullOwner(part.node, error) : error
       })
       const ended = await decodeEnded(bytes)
       if ('error' in ended) throw ended.error
       const { held = part.partitions, result } = ended
+      const unknown = result === undefined ? part.partitions : part.partitions.without(held)
       // It has restarted since, or held some of the points only later.
-      if (!isUnrefusable(request) && (result === undefined || part.partitions.without(held).size > 0))
-        throw forgotten(part.node)
+      if (!isUnrefusable(request) && unknown.size > 0) {
+        const all = forgotten.get(part.node) ?? new PartitionSet()
+        all.addAll(unknown)
+        forgotten.set(part.node, all)
+        const error = withoutOutcome(part.node)
+        const isForgotten = (partition: number): boolean =>
+          placement.owners(partition).every((node) => forgotten.get(node)?.has(partition))
+        if ([...unknown].some(isForgotten)) isLost.abort(error)
+        throw error
+      }
       return { partitions: part.partitions, result: result as LoggedResult }
     }
     for (;;) {
       try {
-        return await this.#options.scatter.gather({ partitions, signal: until, ask })
+        return await this.#options.scatter.gather({ partitions, signal, ask })
       } catch (error) {
         if (caller?.aborted) throw cancellation(caller)
-        if (until.aborted) throw uncertain(error)
-        await pause(retryMs, until)
+        // Full owners stay full for a while.
+        if (signal.aborted || isFull(error)) throw uncertain(error)
+        await pause(retryMs, signal)
       }
     }
   }
 
   async #answerApplied(body: Buffer, signal: AbortSignal): Promise<Uint8Array> {
     const { node, stall, waitFor, outcomes } = this.#options
-    const { position, partitions, origin, request } = await decodeQuestion<AppliedWrite>(body)
-    const full = stall()
-    // This node does not reach that position before its disk or memory has space again.
-    if (full !== undefined && node.position < position) throw full
-    await waitFor(position, signal)
+    const { position, partitions, ...identifier } = await decodeQuestion<AppliedWrite>(body)
+    if (outcomes.known(identifier) === undefined && node.position < position) {
+      using waiting = outcomes.expect(identifier)
+      const full = stall()
+      // Records of other collections can take longer, or are those for which there is no room.
+      const over =
+        full === undefined
+          ? waitFor(position, signal)
+          : pause(stalledMs, signal).then(() => {
+              throw full
+            })
+      await Promise.race([waiting.ended, over])
+    }
     checkHolds(node.held, new PartitionSet(partitions))
-    const ended = outcomes.known({ origin, request })
+    const ended = outcomes.known(identifier)
     return await encodeEnded(ended ?? { position, result: undefined, held: new PartitionSet() })
   }
 
@@ -260,6 +275,8 @@ interface Asked {
   readonly request: LoggedRequest
   readonly partitions: PartitionSet
   readonly batch: BatchToAppend
+  /** See `#until`. */
+  readonly until: AbortSignal
 }
 
 /** Whether a node whose disk or memory is full takes the request, too. */
@@ -314,8 +331,20 @@ function hasDecided(ended: Ended, { partitions }: Asked): boolean {
   return ended.result !== undefined && partitions.common(ended.held).size > 0
 }
 
-function forgotten(node: string): DatabaseError {
+function withoutOutcome(node: string): DatabaseError {
   return new DatabaseError('not_ready', `node ${node} no longer has the outcome of the write`)
+}
+
+/** What another owner is asked after, as after every `not_ready`. */
+function fullOwner(node: string, cause: unknown): DatabaseError {
+  return new DatabaseError('not_ready', `node ${node} has no room to apply the write`, { cause })
+}
+
+/** Whether no other owner could be asked after one that is full. */
+function isFull(error: unknown): boolean {
+  return (
+    error instanceof PartitionsUnavailable && error.cause instanceof Error && lacksRoom(error.cause.cause)
+  )
 }
 
 function unowned(cause: unknown): DatabaseError {
@@ -367,8 +396,10 @@ export class FullOwners {
   }
 }
 
-/** After this time, the next write is tried again. */
-const fullMs = 1_000
+/** After this time, the next write is tried again. It is longer than another owner is looked for: see `foundParts`. */
+const fullMs = 2_000
+/** Time to apply a record for which there may be room, before a node says that it is full. */
+const stalledMs = 250
 /** What a node knows about others can be a second old: an owner may be back. */
 const absentMs = 1_500
 /** Much longer than applying a record takes, and much shorter than a caller waits. */
