@@ -249,25 +249,15 @@ function startProcess(file: string): ChildProcess {
 }
 
 /**
- * Fills Node's cache of compiled sources, which a process writes when it exits, and bundles the programs that tests start.
- * Otherwise every process would compile them until the first has tested its files, and those that are killed would never
- * have anything to read.
+ * Fills Node's cache of compiled sources, which a process writes when it exits. Otherwise every process would compile
+ * them until the first has tested its files, and those that are killed would never have anything to read.
  */
 async function compileSources(): Promise<void> {
-  const bundles = join(root, 'node_modules/.cache/test-programs')
-  // A run within a run uses what the outer one has bundled.
-  const isBundled = environment.VICINAL_TEST_BUNDLES !== undefined
-  const [, code] = await Promise.all([
-    runScript('scripts/compile-sources.ts'),
-    isBundled ? 1 : runScript('scripts/bundle-programs.ts', bundles),
-  ])
-  if (code === 0) environment.VICINAL_TEST_BUNDLES = bundles
-}
-
-async function runScript(path: string, ...args: readonly string[]): Promise<number | null> {
-  const child = spawn(process.execPath, [join(root, path), ...args], { stdio: 'inherit', env: environment })
-  const [code] = await once(child, 'exit')
-  return code
+  const child = spawn(process.execPath, [join(root, 'scripts/compile-sources.ts')], {
+    stdio: 'inherit',
+    env: environment,
+  })
+  await once(child, 'exit')
 }
 
 function printFile({ file, wall, processor, passed, failures }: FileResult): void {
