@@ -129,6 +129,7 @@ export interface IndexSubject extends Subject {
   readonly stats: CollectionStats
   /** Number of searches that used a graph. */
   readonly walks: number
+  readonly restarts: number
 }
 
 /**
@@ -160,6 +161,9 @@ export async function openIndexSubject(): Promise<IndexSubject> {
     },
     get walks() {
       return walks
+    },
+    get restarts() {
+      return restarts
     },
     get nowUs() {
       return clock.nowUs
