@@ -353,7 +353,7 @@ export class ClusterCollections implements Collections {
 
 /**
  * An owner of some of the points cannot know that all of them are to be refused, because others exist that it does not
- * hold.
+ * hold. Clients know the error by the start of its message (`isUndecidable`).
  *
  * @throws DatabaseError `invalid_argument`
  */
