@@ -135,6 +135,7 @@ const rows: readonly Row[] = [
     refuses: {
       reason: 'already_exists',
       message: `vectors[1].id: there is a point with the id ${idB} already`,
+      printed: `:2: id: there is a point with the id ${idB} already`,
     },
   },
   {
