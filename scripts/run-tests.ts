@@ -114,10 +114,7 @@ const memoryBytesMin = 4 * 1024 ** 3
 const onDisk = /^(test\/product|bench|console)\//
 
 const root = join(import.meta.dirname, '..')
-const environment: NodeJS.ProcessEnv = {
-  ...process.env,
-  NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile'),
-}
+const environment = { ...process.env, NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile') }
 const flags = ['--product', '--mutants']
 const args = process.argv.slice(2).filter((arg) => !flags.includes(arg))
 const options = args.filter((arg) => arg.startsWith('-'))

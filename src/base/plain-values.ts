@@ -19,9 +19,8 @@ export interface MessageCall {
 
 /**
  * Makes bytes of a value, for another node, in steps: long lists and maps take a step for each element, so nobody may
- * change them meanwhile. V8's format does
- * not depend on the machine, and is the same on all versions of Node that the service runs on. Other than `postMessage`,
- * it takes no signal and no claim along.
+ * change them meanwhile. V8's format does not depend on the machine, and is the same on all versions of Node that the
+ * service runs on. Other than `postMessage`, it takes no signal and no claim along.
  */
 export function* toBytes(value: unknown): Generator<void, Buffer> {
   const serializer = new DefaultSerializer()
@@ -59,7 +58,7 @@ const sliceLength = 1_024
 function isLong(value: unknown): boolean {
   if (Array.isArray(value))
     return (
-      value.length > sliceLength || value.some(isLong) || (value.length >= longLength && hasObjects(value))
+      value.length > sliceLength || (value.length >= longLength && hasObjects(value)) || value.some(isLong)
     )
   if (value instanceof Map) return value.size >= longLength || [...value.values()].some(isLong)
   return isPlain(value) && Object.values(value).some(isLong)

@@ -56,6 +56,11 @@ export interface NewPoint {
   readonly onConflict?: OnConflict | undefined
 }
 
+/** Whether a point to insert is refused if its id exists. */
+export function canBeRefused({ id, onConflict = 'error' }: Pick<NewPoint, 'id' | 'onConflict'>): boolean {
+  return id !== undefined && onConflict === 'error'
+}
+
 /** A stored point. `id` is a lower-case UUID. */
 export interface Point {
   readonly id: string

@@ -1,5 +1,5 @@
 import { assert, DatabaseError } from '../base/errors.ts'
-import { payloadBytes } from '../base/point.ts'
+import { canBeRefused, payloadBytes } from '../base/point.ts'
 import { type BulkOptions, type CallOptions, type InsertOptions, optionsIn, ServiceError } from './calls.ts'
 import type { Hit, InsertReport, ListQuery, PointsClient, PointToInsert } from './client.ts'
 import { type CheckedPoint, checkPoints, pointIn } from './input.ts'
@@ -12,11 +12,6 @@ export interface BatchInsert {
     options?: InsertOptions,
     onError?: 'continue',
   ): Promise<InsertReport>
-}
-
-/** Whether a point is refused if its id exists. */
-export function canBeRefused({ id, onConflict = 'error' }: Pick<CheckedPoint, 'id' | 'onConflict'>): boolean {
-  return id !== undefined && onConflict === 'error'
 }
 
 /**

@@ -4,7 +4,7 @@ import { type DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { SearchResults } from '../base/id-lists.ts'
 import { idSeedBytes, type PartitionSet, partitionOf } from '../base/partitions.ts'
-import type { NewPoint, Patch, Point, Precondition } from '../base/point.ts'
+import { canBeRefused, type NewPoint, type Patch, type Point, type Precondition } from '../base/point.ts'
 import type { Meter } from '../base/quotas.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
@@ -25,7 +25,7 @@ import type {
   PointsSnapshot,
   StatsOfNodes,
 } from '../points/database.ts'
-import { canBeRefused, type LoggedInsert, type LoggedRequest, type LoggedResults } from '../write/requests.ts'
+import type { LoggedInsert, LoggedRequest, LoggedResults } from '../write/requests.ts'
 import { type ClusterRequest, partitionsOf } from './log/request-codec.ts'
 import type { ScatteredReads } from './reads/scattered-reads.ts'
 import type { WriteTarget } from './writes.ts'

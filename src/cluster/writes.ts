@@ -1,15 +1,10 @@
 import { cancellation, DatabaseError, lacksRoom, PartitionsUnavailable } from '../base/errors.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import { fromBytes, toBytes } from '../base/plain-values.ts'
+import { canBeRefused } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import type { Inserted } from '../points/database.ts'
-import {
-  type ChangedByPartition,
-  canBeRefused,
-  type LoggedInsert,
-  type LoggedRequest,
-  type LoggedResult,
-} from '../write/requests.ts'
+import type { ChangedByPartition, LoggedInsert, LoggedRequest, LoggedResult } from '../write/requests.ts'
 import type { BatchToAppend, Publisher } from './log/publisher.ts'
 import { partitionsOf } from './log/request-codec.ts'
 import { type Ended, type Outcomes, type RequestIdentifier, uncertain } from './outcomes.ts'

@@ -5,7 +5,7 @@ import type { Filter } from '../base/filter.ts'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { refused } from '../base/key-filter.ts'
 import { idSeedBytes, idsFromSeed, newId, type PartitionSet, partitionOf } from '../base/partitions.ts'
-import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
+import { canBeRefused, type NewPoint, type Patch, type Payload, type Precondition } from '../base/point.ts'
 import { idempotencyKeyLifeMs } from '../base/request-headers.ts'
 import type { Turn } from '../base/turns.ts'
 import type { Inserted, ItemError, RequestIdentity } from '../points/database.ts'
@@ -15,7 +15,6 @@ import { patchedPayload, walkMatching, writtenBytes } from './by-filter.ts'
 import {
   type ChangedByPartition,
   type CurrentPoints,
-  canBeRefused,
   changesPerRecord,
   type InsertRequest,
   type Results,

@@ -47,11 +47,6 @@ export interface LoggedInsert extends InsertRequest {
   readonly idSeed: Uint8Array
 }
 
-/** Whether a point of an insert is refused if its id exists. */
-export function canBeRefused({ id, onConflict = 'error' }: NewPoint): boolean {
-  return id !== undefined && onConflict === 'error'
-}
-
 interface PutRequest {
   readonly kind: 'put'
   readonly id: string
