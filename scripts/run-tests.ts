@@ -31,7 +31,7 @@ const busyFactor = 2
  */
 const budgets: Readonly<Record<string, number>> = {
   // Graphs over enough points that a walk is not a scan, and searches of many kinds against the exact scan.
-  'src/graphs/indexer.test.ts': 18,
+  'src/graphs/indexer.test.ts': 14,
   'src/graphs/required-recall.test.ts': 12,
   'test/hard/battery.test.ts': 26,
   'test/hard/reproductions.test.ts': 18,
