@@ -44,6 +44,11 @@ export function valuesAt(path: string, { payload, version }: Document): readonly
   if (path === '$content_type') return [payload.contentType]
   if (path === '$expires_at')
     return payload.expiresAtUs === undefined ? [] : [new DateTime(payload.expiresAtUs)]
+  if (!path.includes('.')) {
+    // As `below` finds it, without lists of lists: most paths are one name, and tests match it with 70,000 documents.
+    const value = payload.attributes?.get(path)
+    return value === undefined ? [] : withElements(value)
+  }
   return below([payload.attributes ?? new Map()], path.split('.'))
 }
 
