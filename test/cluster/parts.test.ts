@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import type { Hit, Query, VectorClient } from '../../src/client/client.ts'
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
@@ -20,120 +20,133 @@ const latest = { consistency: 'latest' } as const
 const everything = { distance: true, payload: true, vector: true } as const
 
 describe('a cluster whose nodes have a part of the points each', { skip: natsMissing() }, () => {
-  for (const replicas of [2, 1]) {
-    it(`answers as one node does, with ${replicas} of each point on 3 nodes`, async () => {
-      await using cluster = await started(3, replicas)
-      const { nodes } = cluster
-      await settled(nodes)
-      const shares = Object.values(await sharesOf(cluster))
-      assert.equal(
-        shares.reduce((sum, each) => sum + each, 0),
-        256 * replicas,
-      )
-      assert.ok(Math.max(...shares) - Math.min(...shares) <= 2 * replicas, `${shares}`)
-      await using alone = await startTestService({ DIMENSION: String(dimension) })
-      const one = createHttpClient({ baseUrl: alone.httpUrl })
-      const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url }))
-      await writeTo(clients)
-      await writeTo([one, one, one])
-      for (const client of clients) await assertSame(client, one)
-    })
-  }
+  describe('2 of each point on 3 nodes', () => {
+    const written = writtenCluster(2)
 
-  it('continues without a node whose points others have, and refuses requests for points that no node has', async () => {
-    await using cluster = await started(3, 2)
-    const { nodes } = cluster
-    await settled(nodes)
-    const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
-    await writeTo(clients)
-    const [first] = clients as [HttpClient]
-    const before = await first.searchHitsBatch(queries(seededRandom(5)), latest)
-    const shares = await sharesOf(cluster)
-    nodes[2]!.kill()
-    assert.deepEqual(await first.searchHitsBatch(queries(seededRandom(5)), latest), before)
-    assert.equal((await first.insert(pointOf(7000))).length, 36)
-    const isShort = async (): Promise<boolean> => {
-      const { under_replicated, unowned } = (await statusOf(nodes[0]!)).partitions
-      const metric = await metricOf(nodes[0]!, 'vicinal_cluster_partitions_under_replicated').catch(() => -1)
-      return under_replicated === shares['node-2'] && metric === under_replicated && unowned === 0
-    }
-    await until(isShort, 'the status and the metrics report that partitions have fewer copies')
-    const { stdout } = await run(['cluster', 'status', '--http', nodes[0]!.url])
-    assert.match(stdout, new RegExp(`; ${shares['node-2']} on fewer reachable nodes`))
-    nodes[1]!.kill()
-    await assert.rejects(first.count(undefined, { consistency: 'available' }), { reason: 'not_ready' })
-    await nodes[1]!.start()
-    await nodes[2]!.start()
-    await settled(nodes)
-    assert.deepEqual(await clients[2]!.searchHitsBatch(queries(seededRandom(5)), latest), before)
+    it('answers as one node does', () => assertAnswersAsOne(written, 2))
+
+    it('continues without a node whose points others have, and refuses requests for points that no node has', async () => {
+      const { cluster, nodes, clients } = written
+      const [first] = clients as [HttpClient]
+      const before = await first.searchHitsBatch(queries(seededRandom(5)), latest)
+      const shares = await sharesOf(cluster)
+      nodes[2]!.kill()
+      assert.deepEqual(await first.searchHitsBatch(queries(seededRandom(5)), latest), before)
+      assert.equal((await first.insert(pointOf(7000))).length, 36)
+      const isShort = async (): Promise<boolean> => {
+        const { under_replicated, unowned } = (await statusOf(nodes[0]!)).partitions
+        const metric = await metricOf(nodes[0]!, 'vicinal_cluster_partitions_under_replicated').catch(
+          () => -1,
+        )
+        return under_replicated === shares['node-2'] && metric === under_replicated && unowned === 0
+      }
+      await until(isShort, 'the status and the metrics report that partitions have fewer copies')
+      const { stdout } = await run(['cluster', 'status', '--http', nodes[0]!.url])
+      assert.match(stdout, new RegExp(`; ${shares['node-2']} on fewer reachable nodes`))
+      nodes[1]!.kill()
+      await assert.rejects(first.count(undefined, { consistency: 'available' }), { reason: 'not_ready' })
+      await nodes[1]!.start()
+      await nodes[2]!.start()
+      await settled(nodes)
+      assert.deepEqual(await clients[2]!.searchHitsBatch(queries(seededRandom(5)), latest), before)
+    })
   })
 
-  it('refuses reads of partitions for which no node answers, and reports the figures of the others', async () => {
-    await using cluster = await started(3, 1)
-    const { nodes } = cluster
-    await settled(nodes)
-    const [first, , third] = nodes as [NodeService, NodeService, NodeService]
-    const http = createHttpClient({ baseUrl: first.url, retries: 0 })
-    await using grpc = closing(
-      createGrpcClient({ address: first.grpcAddress, apiKey: grpcKey, retries: 0, timeoutMs: 60_000 }),
-    )
-    await writeTo([http, http, http])
-    const all = await pages(http, undefined)
-    const gone = { partitions: (await sharesOf(cluster))['node-2']!, of: 256 }
-    third.kill()
-    const before = await unansweredOf(first)
-    const near = { vector: [1, 2, 3, 4], metric: 'Euclidean', limit: 300, exact: true } as const
-    for (const client of [http, grpc]) {
-      const refused = [() => client.count(), () => client.search(near), () => client.list()]
-      for (const ask of refused) await assert.rejects(ask, { reason: 'not_ready' })
-    }
-    for (const way of [
-      ['--http', first.url],
-      ['--grpc', first.grpcAddress, '--api-key', grpcKey],
-    ]) {
-      assertEnded(await run(['count', ...way]), 1, /no node answers for/)
-    }
-    assert.ok((await unansweredOf(first)) >= before + 8)
+  describe('1 of each point on 3 nodes', () => {
+    const written = writtenCluster(1)
 
-    let there = 0
-    await eventually(async () => {
-      const stats = await http.stats()
-      there = stats.points
-      assert.ok(there > 0 && there < all.length)
-      assert.deepEqual(stats.parts!.missing, gone)
-      assert.deepEqual(
-        stats.parts!.nodes.map((node) => node.stats !== undefined),
-        [true, true, false],
+    it('answers as one node does', () => assertAnswersAsOne(written, 1))
+
+    it('refuses reads of partitions for which no node answers, and reports the figures of the others', async () => {
+      const { cluster, nodes, clients } = written
+      const [first, , third] = nodes as [NodeService, NodeService, NodeService]
+      const [http] = clients as [HttpClient]
+      await using grpc = closing(
+        createGrpcClient({ address: first.grpcAddress, apiKey: grpcKey, retries: 0, timeoutMs: 60_000 }),
       )
-      const shown = await run(['stats', '--http', first.url])
-      assertEnded(shown, 0)
-      assert.match(shown.stdout, new RegExp(`^collection_points +${there}$`, 'm'))
-      assert.match(shown.stdout, /^collection_nodes_node-2_answers +false$/m)
-      const listed = await fetch(`${first.url}/collections`)
-      const { collections } = (await listed.json()) as { collections: readonly object[] }
-      assert.deepEqual(collections, [
-        {
-          name: 'default',
-          dimension,
-          points: there,
-          aliases: [],
-          hnsw: { m: 16, ef_construction: 128 },
-          partitions: { total: 256, missing: gone.partitions },
-        },
-      ])
-      assert.deepEqual(await (await fetch(`${first.url}/collections/default`)).json(), collections[0])
-      for (const client of [http, grpc]) assert.equal((await client.collections.list())[0]!.points, there)
-      const names = await run(['collections', 'list', '--http', first.url])
-      assert.match(names.stdout, new RegExp(`^default +${there} `, 'm'))
+      const all = await pages(http, undefined)
+      const gone = { partitions: (await sharesOf(cluster))['node-2']!, of: 256 }
+      third.kill()
+      const before = await unansweredOf(first)
+      const near = { vector: [1, 2, 3, 4], metric: 'Euclidean', limit: 300, exact: true } as const
+      for (const client of [http, grpc]) {
+        const refused = [() => client.count(), () => client.search(near), () => client.list()]
+        for (const ask of refused) await assert.rejects(ask, { reason: 'not_ready' })
+      }
+      for (const way of [
+        ['--http', first.url],
+        ['--grpc', first.grpcAddress, '--api-key', grpcKey],
+      ]) {
+        assertEnded(await run(['count', ...way]), 1, /no node answers for/)
+      }
+      assert.ok((await unansweredOf(first)) >= before + 8)
+
+      let there = 0
+      await eventually(async () => {
+        const stats = await http.stats()
+        there = stats.points
+        assert.ok(there > 0 && there < all.length)
+        assert.deepEqual(stats.parts!.missing, gone)
+        assert.deepEqual(
+          stats.parts!.nodes.map((node) => node.stats !== undefined),
+          [true, true, false],
+        )
+        const shown = await run(['stats', '--http', first.url])
+        assertEnded(shown, 0)
+        assert.match(shown.stdout, new RegExp(`^collection_points +${there}$`, 'm'))
+        assert.match(shown.stdout, /^collection_nodes_node-2_answers +false$/m)
+        const listed = await fetch(`${first.url}/collections`)
+        const { collections } = (await listed.json()) as { collections: readonly object[] }
+        assert.deepEqual(collections, [
+          {
+            name: 'default',
+            dimension,
+            points: there,
+            aliases: [],
+            hnsw: { m: 16, ef_construction: 128 },
+            partitions: { total: 256, missing: gone.partitions },
+          },
+        ])
+        assert.deepEqual(await (await fetch(`${first.url}/collections/default`)).json(), collections[0])
+        for (const client of [http, grpc]) assert.equal((await client.collections.list())[0]!.points, there)
+        const names = await run(['collections', 'list', '--http', first.url])
+        assert.match(names.stdout, new RegExp(`^default +${there} `, 'm'))
+      })
+
+      await third.start()
+      await settled(nodes)
+      await until(async () => (await http.count().catch(() => 0)) === all.length)
+      assert.deepEqual(await pages(grpc, undefined), all)
+      await eventually(async () => {
+        for (const client of [http, grpc])
+          assert.equal((await client.collections.get('default')).points, all.length)
+      })
     })
 
-    await third.start()
-    await settled(nodes)
-    await until(async () => (await http.count().catch(() => 0)) === all.length)
-    assert.deepEqual(await pages(grpc, undefined), all)
-    await eventually(async () => {
-      for (const client of [http, grpc])
-        assert.equal((await client.collections.get('default')).points, all.length)
+    it('changes the number of copies of each point on request while clients continue', async () => {
+      const { cluster, nodes, clients } = written
+      const asked = queries(seededRandom(5))
+      const before = await clients[0]!.searchHitsBatch(asked, latest)
+      const replicas = async (count: string, ...more: string[]): Promise<void> =>
+        assertEnded(await run(['cluster', 'replicas', count, '--http', nodes[1]!.url, ...more]), 0)
+      await replicas('2')
+      await until(async () => (await statusOf(nodes[0]!)).partitions.replicas === 2)
+      await settled(nodes)
+      assert.equal(sumOf(Object.values(await sharesOf(cluster))), 512)
+      // A node with the old number in its settings still comes back, and nothing is missing meanwhile.
+      nodes[2]!.kill()
+      assert.deepEqual(await clients[0]!.searchHitsBatch(asked, latest), before)
+      await nodes[2]!.start()
+      await settled(nodes)
+      const refused = await run(['cluster', 'replicas', '1', '--http', nodes[0]!.url])
+      assertEnded(refused, 2, /each point is on 2 nodes, and would be on 1/)
+      await replicas('1', '--yes')
+      await until(async () => (await statusOf(nodes[0]!)).partitions.replicas === 1)
+      await settled(nodes)
+      assert.equal(sumOf(Object.values(await sharesOf(cluster))), 256)
+      for (const client of clients) assert.deepEqual(await client.searchHitsBatch(asked, latest), before)
+      const none = await fetch(`${nodes[0]!.url}/cluster/replicas?count=0`, { method: 'PUT' })
+      assert.equal(none.status, 400)
     })
   })
 
@@ -170,36 +183,6 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       for (const id of ids) assert.equal((await clients[at]!.get(id, latest)).id, id)
       assert.equal((await statusOf(nodes[at]!)).digest_mismatches, 0)
     }
-  })
-
-  it('changes the number of copies of each point on request while clients continue', async () => {
-    await using cluster = await started(3, 1)
-    const { nodes } = cluster
-    await settled(nodes)
-    const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
-    await writeTo(clients)
-    const asked = queries(seededRandom(5))
-    const before = await clients[0]!.searchHitsBatch(asked, latest)
-    const replicas = async (count: string, ...more: string[]): Promise<void> =>
-      assertEnded(await run(['cluster', 'replicas', count, '--http', nodes[1]!.url, ...more]), 0)
-    await replicas('2')
-    await until(async () => (await statusOf(nodes[0]!)).partitions.replicas === 2)
-    await settled(nodes)
-    assert.equal(sumOf(await sharesOf(cluster)), 512)
-    // A node with the old number in its settings still comes back, and nothing is missing meanwhile.
-    nodes[2]!.kill()
-    assert.deepEqual(await clients[0]!.searchHitsBatch(asked, latest), before)
-    await nodes[2]!.start()
-    await settled(nodes)
-    const refused = await run(['cluster', 'replicas', '1', '--http', nodes[0]!.url])
-    assertEnded(refused, 2, /each point is on 2 nodes, and would be on 1/)
-    await replicas('1', '--yes')
-    await until(async () => (await statusOf(nodes[0]!)).partitions.replicas === 1)
-    await settled(nodes)
-    assert.equal(sumOf(await sharesOf(cluster)), 256)
-    for (const client of clients) assert.deepEqual(await client.searchHitsBatch(asked, latest), before)
-    const none = await fetch(`${nodes[0]!.url}/cluster/replicas?count=0`, { method: 'PUT' })
-    assert.equal(none.status, 400)
   })
 
   it('loses nothing when nodes are killed while partitions move, or fetch everything again', async () => {
@@ -241,6 +224,36 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
   })
 })
 
+interface WrittenCluster {
+  readonly cluster: ClusterServices
+  readonly nodes: readonly NodeService[]
+  readonly clients: readonly HttpClient[]
+}
+
+/** Three nodes with the same points for all tests of a suite, each of which leaves them settled. */
+function writtenCluster(replicas: number): WrittenCluster {
+  const written = {} as { -readonly [Name in keyof WrittenCluster]: WrittenCluster[Name] }
+  before(async () => {
+    written.cluster = await started(3, replicas)
+    written.nodes = written.cluster.nodes
+    await settled(written.nodes)
+    written.clients = written.nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
+    await writeTo(written.clients)
+  })
+  after(() => written.cluster[Symbol.asyncDispose]())
+  return written
+}
+
+async function assertAnswersAsOne({ cluster, clients }: WrittenCluster, replicas: number): Promise<void> {
+  const shares = Object.values(await sharesOf(cluster))
+  assert.equal(sumOf(shares), 256 * replicas)
+  assert.ok(Math.max(...shares) - Math.min(...shares) <= 2 * replicas, `${shares}`)
+  await using alone = await startTestService({ DIMENSION: String(dimension) })
+  const one = createHttpClient({ baseUrl: alone.httpUrl })
+  await writeTo([one, one, one])
+  for (const client of clients) await assertSame(client, one)
+}
+
 /** Repeats a check of figures, which leave out a node that is busy for two seconds. Fails as the last attempt did. */
 async function eventually(check: () => Promise<void>): Promise<void> {
   let failure: unknown
@@ -272,8 +285,8 @@ async function started(nodes: number, replicas: number, first = nodes): Promise<
   })
 }
 
-function sumOf(shares: Readonly<Record<string, number>>): number {
-  return Object.values(shares).reduce((sum, each) => sum + each, 0)
+function sumOf(shares: readonly number[]): number {
+  return shares.reduce((sum, each) => sum + each, 0)
 }
 
 function idOf(index: number): string {
