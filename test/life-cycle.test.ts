@@ -6,7 +6,7 @@ import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import { Client, credentials } from '@grpc/grpc-js'
@@ -25,7 +25,7 @@ import { rowsVersion } from '../src/storage/key-layout.ts'
 import { startTransports, type Transports } from '../src/transports.ts'
 import { freePort } from './support/free-ports.ts'
 import { noCollections } from './support/no-collections.ts'
-import { Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
+import { Command, type Ended, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 import { startTestService } from './support/service.ts'
 
 const apiKey = 'a-key-that-is-nowhere-else'
@@ -109,38 +109,34 @@ class UnfinishedGrpcInsert {
   }
 }
 
-for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  describe(`after ${signal}`, () => {
-    it('running requests of both transports succeed, new ones get 503 or no connection, and the process exits with 0', async () => {
-      await using directory = await temporaryDirectory()
-      const settings = { GRPC_ROOT_PASSWORD: apiKey, SHUTDOWN_TIMEOUT_MS: '600000' }
-      await using server = await ServerProcess.start(directory.path, settings)
-      const overHttp = await UnfinishedHttpInsert.begin(server.httpUrl)
-      const overGrpc = await UnfinishedGrpcInsert.begin(server.grpcAddress)
-      server.command.kill(signal)
-      await server.command.says(/"msg":"stopping/)
-
-      const late = await fetch(`${server.httpUrl}/health`).catch(() => undefined)
-      if (late !== undefined) assert.deepEqual([late.status, late.headers.get('connection')], [503, 'close'])
-      assert.equal(await overHttp.finish(), 201)
-      assert.equal(await overGrpc.finish(), 0)
-      assert.equal((await server.command.ended).code, 0)
-
-      await using again = await startTestService({ DATA_DIR: directory.path })
-      const stats = await (await fetch(`${again.httpUrl}/stats`)).json()
-      assert.deepEqual([stats.points, stats.dimension], [2, 3])
-    })
-  })
-}
-
 describe('a server told to stop', () => {
+  it('running requests of both transports succeed, new ones get 503 or no connection, and the process exits with 0', async () => {
+    await using directory = await temporaryDirectory()
+    const settings = { GRPC_ROOT_PASSWORD: apiKey, SHUTDOWN_TIMEOUT_MS: '600000' }
+    await using server = await ServerProcess.start(directory.path, settings)
+    const overHttp = await UnfinishedHttpInsert.begin(server.httpUrl)
+    const overGrpc = await UnfinishedGrpcInsert.begin(server.grpcAddress)
+    server.command.kill('SIGTERM')
+    await server.command.says(/"msg":"stopping/)
+
+    const late = await fetch(`${server.httpUrl}/health`).catch(() => undefined)
+    if (late !== undefined) assert.deepEqual([late.status, late.headers.get('connection')], [503, 'close'])
+    assert.equal(await overHttp.finish(), 201)
+    assert.equal(await overGrpc.finish(), 0)
+    assert.equal((await server.command.ended).code, 0)
+
+    await using again = await startTestService({ DATA_DIR: directory.path })
+    const stats = await (await fetch(`${again.httpUrl}/stats`)).json()
+    assert.deepEqual([stats.points, stats.dimension], [2, 3])
+  })
+
   it('cuts off requests that last longer than SHUTDOWN_TIMEOUT_MS, and still exits with 0', async () => {
     await using directory = await temporaryDirectory()
     const settings = { GRPC_ROOT_PASSWORD: apiKey, SHUTDOWN_TIMEOUT_MS: '200' }
     await using server = await ServerProcess.start(directory.path, settings)
     await UnfinishedHttpInsert.begin(server.httpUrl)
     await UnfinishedGrpcInsert.begin(server.grpcAddress)
-    server.command.kill('SIGTERM')
+    server.command.kill('SIGINT')
     const { code, stderr } = await server.command.ended
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
   })
@@ -167,17 +163,6 @@ describe('a start', () => {
     assert.match(stderr, /HNSW_EF: "much" is not a whole number from 1 to 1000000/)
     assert.match(stderr, /--http-port: "70000" is not a whole number from 0 to 65535/)
     assert.match(stderr, /DISABLE_HTTP: "yes" is not true or false/)
-  })
-
-  it('on a data directory in use names the process', async () => {
-    await using directory = await temporaryDirectory()
-    await using server = await ServerProcess.start(directory.path)
-    const { code, stderr } = await run(['serve'], { DATA_DIR: directory.path })
-    assert.equal(code, 1)
-    assert.equal(
-      stderr,
-      `vicinal: data directory ${directory.path} is in use by process ${server.command.child.pid}\n`,
-    )
   })
 
   it('on a port in use names host, port and setting', async () => {
@@ -244,17 +229,6 @@ describe('a start', () => {
 })
 
 describe('a start with probable mistakes', () => {
-  it('names misspelled settings, in the log and on stderr, without their values', async () => {
-    await using directory = await temporaryDirectory()
-    const settings = { HTTP_APIKEY: 'a-secret', HTTP_PROXY: 'http://proxy', NODE_ENV: 'production' }
-    await using server = await ServerProcess.start(directory.path, settings)
-    server.command.kill('SIGTERM')
-    const { stdout, stderr } = await server.command.ended
-    assert.match(stdout, /"level":40,.*"msg":"HTTP_APIKEY is not a setting /)
-    assert.match(stderr, /^vicinal: WARNING: HTTP_APIKEY is not a setting [^\n]*\n$/)
-    assert.doesNotMatch(stdout + stderr, /a-secret|HTTP_PROXY|NODE_ENV/)
-  })
-
   it('refuses HTTP that is open to other machines without a key, and says three ways out', async () => {
     await using directory = await temporaryDirectory()
     const { code, stderr } = await run(['serve'], { DATA_DIR: directory.path, HTTP_HOST: '0.0.0.0' })
@@ -324,11 +298,32 @@ describe('a running server', () => {
     await grpc.insert(point)
     await grpc.close()
   })
+})
+
+describe('the process of a server', () => {
+  let directory: Awaited<ReturnType<typeof temporaryDirectory>>
+  let server: ServerProcess
+
+  before(async () => {
+    directory = await temporaryDirectory()
+    const settings = { HTTP_API_KEY: `${apiKey}-http`, LOG_LEVEL: 'trace' }
+    server = await ServerProcess.start(directory.path, settings)
+  })
+  after(async () => {
+    await server[Symbol.asyncDispose]()
+    await directory[Symbol.asyncDispose]()
+  })
+
+  it('is named by a start on its data directory', async () => {
+    const { code, stderr } = await run(['serve'], { DATA_DIR: directory.path })
+    assert.equal(code, 1)
+    assert.equal(
+      stderr,
+      `vicinal: data directory ${directory.path} is in use by process ${server.command.child.pid}\n`,
+    )
+  })
 
   it('writes JSON lines without keys, whatever it receives', async () => {
-    await using directory = await temporaryDirectory()
-    const settings = { HTTP_API_KEY: `${apiKey}-http`, LOG_LEVEL: 'trace' }
-    await using server = await ServerProcess.start(directory.path, settings)
     const generated = (await readFile(`${directory.path}/api-key`, 'utf8')).trim()
     for (const [key, reason] of [
       [generated, 'invalid_argument'],
@@ -348,37 +343,32 @@ describe('a running server', () => {
       assert.ok(!(stdout + stderr).includes(secret), `the log holds ${secret}`)
     }
   })
-
-  it('serves everything acknowledged after kill -9 and a restart', async () => {
-    await using directory = await temporaryDirectory()
-    const settings = { GRPC_ROOT_PASSWORD: apiKey }
-    let ids: readonly string[]
-    {
-      await using server = await ServerProcess.start(directory.path, settings)
-      const grpc = createGrpcClient({ address: server.grpcAddress, apiKey, retries: 0 })
-      ids = await grpc.insertBatch([point, { ...point, vector: [4, 5, 6] }])
-      await grpc.close()
-    }
-    await using server = await ServerProcess.start(directory.path, settings)
-    const http = createHttpClient({ baseUrl: server.httpUrl, retries: 0 })
-    assert.deepEqual(
-      await http.search({ vector: [4, 5, 6], metric: 'Euclidean', limit: 9 }),
-      [...ids].reverse(),
-    )
-    assert.deepEqual((await http.get(ids[0]!)).payload, point.payload)
-  })
 })
 
-describe('the command line of serve', () => {
-  it('prefers flags to the environment, and accepts boolean flags without a value', async () => {
+describe('a server with flags and settings', () => {
+  let ended: Ended
+
+  before(async () => {
     await using directory = await temporaryDirectory()
-    const ports = ['--grpc-port', '0', '--data-dir', directory.path]
-    const command = new Command(['--disable-http', ...ports], { DISABLE_HTTP: 'false', DATA_DIR: '/nowhere' })
+    const flags = ['--disable-http', '--grpc-port', '0', '--data-dir', directory.path]
+    const overruled = { DISABLE_HTTP: 'false', DATA_DIR: '/nowhere' }
+    const misspelled = { HTTP_APIKEY: 'a-secret', HTTP_PROXY: 'http://proxy', NODE_ENV: 'production' }
+    const command = new Command(flags, { THREADS: '1', ...overruled, ...misspelled })
     await command.says(/"msg":"ready"/)
     command.kill('SIGTERM')
-    const { code, stdout } = await command.ended
-    assert.equal(code, 0)
-    assert.doesNotMatch(stdout, /HTTP listens/)
+    ended = await command.ended
+  })
+
+  it('prefers flags to the environment, and accepts boolean flags without a value', () => {
+    assert.equal(ended.code, 0)
+    assert.doesNotMatch(ended.stdout, /HTTP listens/)
+  })
+
+  it('names misspelled settings, in the log and on stderr, without their values', () => {
+    const { stdout, stderr } = ended
+    assert.match(stdout, /"level":40,.*"msg":"HTTP_APIKEY is not a setting /)
+    assert.match(stderr, /^vicinal: WARNING: HTTP_APIKEY is not a setting [^\n]*\n$/)
+    assert.doesNotMatch(stdout + stderr, /a-secret|HTTP_PROXY|NODE_ENV/)
   })
 })
 
