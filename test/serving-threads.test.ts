@@ -16,7 +16,6 @@ import { until } from './support/until.ts'
 
 /** A service whose transports run on several threads, which the system chooses from for each connection. */
 
-const threads = 3
 const json = ['content-type: application/json']
 
 function portOf({ httpUrl }: TestService): number {
@@ -76,6 +75,7 @@ class Inserter {
 
 describe('a service on several threads', () => {
   it('loses nothing acknowledged when threads die under load, and replaces them', async () => {
+    const threads = 2
     const running = watchServingThreads()
     await using service = await startServedBy(threads)
     assert.equal(running.size, threads)
@@ -174,8 +174,106 @@ describe('a service on several threads', () => {
     assert.equal((await grpc.call('CountPoints', {})).code, 0)
   })
 
+  it('forgets what a filter by words has found when other words are declared', async () => {
+    // One connection, so one thread.
+    await using service = await startServedBy(1)
+    using http = await RawHttp.open(portOf(service))
+    const payload = { content_type: 'Text', content: 'two lakes' }
+    http.request('POST /points', json, JSON.stringify({ vector: [1, 2, 3], payload }))
+    assert.equal((await http.answer()).status, 201)
+    const declare = async (language: string): Promise<void> => {
+      http.request(
+        'PUT /collections/default',
+        json,
+        JSON.stringify({ words: { language, paths: { content: 1 } } }),
+      )
+      assert.equal((await http.answer()).status, 200)
+    }
+    const isCounted = async (wanted: number): Promise<boolean> => {
+      http.request('POST /points/count', json, JSON.stringify({ filter: { content: { $match: 'lake' } } }))
+      const answer = await http.answer()
+      return answer.status === 200 && (JSON.parse(answer.body) as { count: number }).count === wanted
+    }
+    const { count } = Collection.prototype
+    let asked = 0
+    Collection.prototype.count = function (...inputs) {
+      asked += 1
+      return count.apply(this, inputs)
+    }
+    try {
+      for (const [language, wanted] of [['english', 1] as const, ['none', 0] as const]) {
+        await declare(language)
+        await until(() => isCounted(wanted))
+        // Until the thread that has received the requests counts by itself.
+        for (let before = -1; before !== asked; ) {
+          before = asked
+          http.request('POST /points/search', json, '{"vector":[1,2,3],"similarity":"Cosine","limit":1}')
+          assert.equal((await http.answer()).status, 200)
+          assert.ok(await isCounted(wanted))
+        }
+      }
+    } finally {
+      Collection.prototype.count = count
+    }
+  })
+
+  it('closes the file of a snapshot whose reader leaves', async () => {
+    await using service = await startServedBy(1)
+    const payload = { content_type: 'Text', content: '' }
+    const vector = new Array(16_384).fill(0)
+    const body = JSON.stringify({ vectors: Array.from({ length: 512 }, () => ({ vector, payload })) })
+    const headers = { 'content-type': 'application/json' }
+    assert.equal(
+      (await fetch(`${service.httpUrl}/points/batch`, { method: 'POST', headers, body })).status,
+      201,
+    )
+    const rows = (): number =>
+      openFiles(service.dataDir).filter((file) => file.endsWith('/vectors.rows')).length
+    const before = rows()
+    const leaving = new AbortController()
+    const { body: chunks } = await fetch(`${service.httpUrl}/snapshots`, {
+      method: 'POST',
+      signal: leaving.signal,
+    })
+    await chunks!.getReader().read()
+    await until(() => rows() > before)
+    // Then the buffers are full, and the service waits for the reader.
+    await pause(300)
+    const warnings: string[] = []
+    const note = ({ message }: Error): number => warnings.push(message)
+    process.on('warning', note)
+    leaving.abort()
+    await until(() => {
+      collectGarbage()
+      return rows() === before
+    })
+    // Node warns a moment after it has closed a file that nobody refers to.
+    await pause(50)
+    process.off('warning', note)
+    assert.deepEqual(
+      warnings.filter((message) => message.includes('garbage collection')),
+      [],
+    )
+  })
+})
+
+describe('all threads of a service', () => {
+  const threads = 3
+  let service: TestService
+
+  before(async () => {
+    service = await startServedBy(threads)
+  })
+  after(() => service[Symbol.asyncDispose]())
+
+  /** Returns the beginning of the paths of its points. */
+  const newCollection = async (name: string): Promise<string> => {
+    const path = `/collections/${name}`
+    assert.equal((await fetch(`${service.httpUrl}${path}`, { method: 'PUT' })).status, 201)
+    return path
+  }
+
   it('searches on the thread that has received the request', async () => {
-    await using service = await startServedBy(threads)
     const points = Array.from({ length: 20 }, (_, at) => ({ id: randomUUID(), vector: [at, 0, 1], at }))
     for (const { id, vector, at } of points) {
       using http = await RawHttp.open(portOf(service))
@@ -294,57 +392,64 @@ describe('a service on several threads', () => {
     }
   })
 
-  it('forgets what a filter by words has found when other words are declared', async () => {
-    // One connection, so one thread.
-    await using service = await startServedBy(1)
-    using http = await RawHttp.open(portOf(service))
-    const payload = { content_type: 'Text', content: 'two lakes' }
-    http.request('POST /points', json, JSON.stringify({ vector: [1, 2, 3], payload }))
-    assert.equal((await http.answer()).status, 201)
-    const declare = async (language: string): Promise<void> => {
-      http.request(
-        'PUT /collections/default',
-        json,
-        JSON.stringify({ words: { language, paths: { content: 1 } } }),
-      )
-      assert.equal((await http.answer()).status, 200)
+  it('counts the calls of all threads together', async () => {
+    const name = 'vicinal_requests_total{operation="InsertVector",transport="http",outcome="ok"}'
+    const earlier = await figureOf(service, name)
+    const calls = 40
+    for (let at = 0; at < calls; at += 1) {
+      using http = await RawHttp.open(portOf(service))
+      http.request('POST /points', json, bodyOf(randomUUID()))
+      assert.equal((await http.answer()).status, 201)
     }
-    const isCounted = async (wanted: number): Promise<boolean> => {
-      http.request('POST /points/count', json, JSON.stringify({ filter: { content: { $match: 'lake' } } }))
-      const answer = await http.answer()
-      return answer.status === 200 && (JSON.parse(answer.body) as { count: number }).count === wanted
-    }
-    const { count } = Collection.prototype
-    let asked = 0
-    Collection.prototype.count = function (...inputs) {
-      asked += 1
-      return count.apply(this, inputs)
-    }
-    try {
-      for (const [language, wanted] of [['english', 1] as const, ['none', 0] as const]) {
-        await declare(language)
-        await until(() => isCounted(wanted))
-        // Until the thread that has received the requests counts by itself.
-        for (let before = -1; before !== asked; ) {
-          before = asked
-          http.request('POST /points/search', json, '{"vector":[1,2,3],"similarity":"Cosine","limit":1}')
-          assert.equal((await http.answer()).status, 200)
-          assert.ok(await isCounted(wanted))
-        }
-      }
-    } finally {
-      Collection.prototype.count = count
+    for (let look = 0; look < 2 * threads; look += 1) {
+      using http = await RawHttp.open(portOf(service))
+      http.request('GET /metrics')
+      const { body } = await http.answer()
+      assert.ok(body.includes(`${name} ${earlier + calls}\n`), name)
     }
   })
 
+  it('knows on every thread what was stored through another', async () => {
+    for (let collection = 1; collection <= 3; collection += 1) {
+      const path = await newCollection(`c${collection}`)
+      const id = randomUUID()
+      using http = await RawHttp.open(portOf(service))
+      http.request(`POST ${path}/points`, json, bodyOf(id))
+      assert.equal((await http.answer()).status, 201)
+      for (let look = 0; look < 2 * threads; look += 1) {
+        using other = await RawHttp.open(portOf(service))
+        const body = JSON.stringify({ vector: [1, 2], limit: 1 })
+        other.request(`POST ${path}/points/search`, json, body)
+        const { status, body: fault } = await other.answer()
+        assert.deepEqual([status, fault], [400, 'vector has 2 dimensions, the collection has 3'])
+      }
+      assert.equal((await fetch(`${service.httpUrl}${path}`, { method: 'DELETE' })).status, 204)
+      using other = await RawHttp.open(portOf(service))
+      other.request(`GET ${path}/points/${id}`)
+      assert.equal((await other.answer()).status, 404)
+    }
+  })
+
+  it('serves both transports, and refuses ports that another process has', async () => {
+    await using directory = await temporaryDirectory()
+    using raw = new RawGrpc(service.grpcAddress, apiKey)
+    const insert = { vector: { values: [1, 2, 3] }, payload: { contentType: 1, content: 'one' } }
+    assert.equal((await raw.call('InsertVector', insert)).code, 0)
+    const port = portOf(service)
+    const config = { ...service.config, dataDir: directory.path, httpPort: port }
+    await assert.rejects(startService(config, { servingThreads: 1 }), {
+      message: new RegExp(`^HTTP cannot listen on \\S+ port ${port} \\(HTTP_PORT\\): .*EADDRINUSE`),
+    })
+  })
+
   it('answers searches with points as they were at one moment, while they change', async () => {
-    await using service = await startServedBy(threads)
+    const collection = await newCollection('moments')
     const ids: string[] = Array.from({ length: 12 }, () => randomUUID())
     const acknowledged = new Map(ids.map((id) => [id, 0]))
     const put = async (http: RawHttp, id: string, round: number): Promise<void> => {
       const vector = [ids.indexOf(id), round, 1]
       const body = { vector, payload: { content_type: 'Text', content: `${round}`, attributes: { round } } }
-      http.request(`PUT /points/${id}`, json, JSON.stringify(body))
+      http.request(`PUT ${collection}/points/${id}`, json, JSON.stringify(body))
       assert.ok((await http.answer()).status <= 201)
       acknowledged.set(id, round)
     }
@@ -370,12 +475,12 @@ describe('a service on several threads', () => {
         const limit = answers % 2 === 0 ? ids.length : 3
         const include = { payload: true, vector: true }
         const body = { vector: [5, 40, 1], similarity: 'Euclidean', limit, include }
-        http.request('POST /points/search', json, JSON.stringify(body))
+        http.request(`POST ${collection}/points/search`, json, JSON.stringify(body))
         const { status, body: text } = await http.answer()
         assert.equal(status, 200, text)
         const { hits } = JSON.parse(text) as { hits: Hit[] }
         assert.equal(new Set(hits.map(({ id }) => id)).size, limit)
-        http.request(`GET /points/${ids[answers % ids.length]}`)
+        http.request(`GET ${collection}/points/${ids[answers % ids.length]}`)
         hits.push(JSON.parse((await http.answer()).body) as Hit)
         for (const { id, vector, payload } of hits) {
           const [number, round] = vector
@@ -396,103 +501,5 @@ describe('a service on several threads', () => {
       CollectionSearch.prototype.search = search
     }
     assert.ok(elsewhere < answers / 2, `${elsewhere} of ${answers} searches ran on the thread of the engine`)
-  })
-
-  it('closes the file of a snapshot whose reader leaves', async () => {
-    await using service = await startServedBy(1)
-    const payload = { content_type: 'Text', content: '' }
-    const vector = new Array(16_384).fill(0)
-    const body = JSON.stringify({ vectors: Array.from({ length: 512 }, () => ({ vector, payload })) })
-    const headers = { 'content-type': 'application/json' }
-    assert.equal(
-      (await fetch(`${service.httpUrl}/points/batch`, { method: 'POST', headers, body })).status,
-      201,
-    )
-    const rows = (): number =>
-      openFiles(service.dataDir).filter((file) => file.endsWith('/vectors.rows')).length
-    const before = rows()
-    const leaving = new AbortController()
-    const { body: chunks } = await fetch(`${service.httpUrl}/snapshots`, {
-      method: 'POST',
-      signal: leaving.signal,
-    })
-    await chunks!.getReader().read()
-    await until(() => rows() > before)
-    // Then the buffers are full, and the service waits for the reader.
-    await pause(300)
-    const warnings: string[] = []
-    const note = ({ message }: Error): number => warnings.push(message)
-    process.on('warning', note)
-    leaving.abort()
-    await until(() => {
-      collectGarbage()
-      return rows() === before
-    })
-    // Node warns a moment after it has closed a file that nobody refers to.
-    await pause(50)
-    process.off('warning', note)
-    assert.deepEqual(
-      warnings.filter((message) => message.includes('garbage collection')),
-      [],
-    )
-  })
-})
-
-describe('all threads of a service', () => {
-  let service: TestService
-
-  before(async () => {
-    service = await startServedBy(threads)
-  })
-  after(() => service[Symbol.asyncDispose]())
-
-  it('counts the calls of all threads together', async () => {
-    const calls = 40
-    for (let at = 0; at < calls; at += 1) {
-      using http = await RawHttp.open(portOf(service))
-      http.request('POST /points', json, bodyOf(randomUUID()))
-      assert.equal((await http.answer()).status, 201)
-    }
-    const name = 'vicinal_requests_total{operation="InsertVector",transport="http",outcome="ok"}'
-    for (let look = 0; look < 2 * threads; look += 1) {
-      using http = await RawHttp.open(portOf(service))
-      http.request('GET /metrics')
-      const { body } = await http.answer()
-      assert.ok(body.includes(`${name} ${calls}\n`), name)
-    }
-  })
-
-  it('knows on every thread what was stored through another', async () => {
-    for (let collection = 1; collection <= 3; collection += 1) {
-      const url = `${service.httpUrl}/collections/c${collection}`
-      assert.equal((await fetch(url, { method: 'PUT' })).status, 201)
-      const id = randomUUID()
-      using http = await RawHttp.open(portOf(service))
-      http.request(`POST /collections/c${collection}/points`, json, bodyOf(id))
-      assert.equal((await http.answer()).status, 201)
-      for (let look = 0; look < 2 * threads; look += 1) {
-        using other = await RawHttp.open(portOf(service))
-        const body = JSON.stringify({ vector: [1, 2], limit: 1 })
-        other.request(`POST /collections/c${collection}/points/search`, json, body)
-        const { status, body: fault } = await other.answer()
-        assert.deepEqual([status, fault], [400, 'vector has 2 dimensions, the collection has 3'])
-      }
-      assert.equal((await fetch(url, { method: 'DELETE' })).status, 204)
-      using other = await RawHttp.open(portOf(service))
-      other.request(`GET /collections/c${collection}/points/${id}`)
-      assert.equal((await other.answer()).status, 404)
-    }
-  })
-
-  it('serves both transports, and refuses ports that another process has', async () => {
-    await using directory = await temporaryDirectory()
-    using raw = new RawGrpc(service.grpcAddress, apiKey)
-    const insert = { vector: { values: [1, 2, 3] }, payload: { contentType: 1, content: 'one' } }
-    assert.equal((await raw.call('InsertVector', insert)).code, 0)
-    const port = portOf(service)
-    const config = { ...service.config, dataDir: directory.path, httpPort: port }
-    await assert.rejects(startService(config, { servingThreads: threads }), {
-      message: new RegExp(`^HTTP cannot listen on \\S+ port ${port} \\(HTTP_PORT\\): .*EADDRINUSE`),
-    })
   })
 })
