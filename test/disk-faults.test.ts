@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -193,6 +192,7 @@ describe('a full disk', () => {
   })
 })
 
+/** What LMDB writes, test/crash/io-faults.test.ts lets fail: native code makes those calls. */
 describe('a broken disk', () => {
   const faults: readonly Pick<DiskFault, 'operation' | 'after'>[] = [
     { operation: 'write', after: 0 },
@@ -201,22 +201,8 @@ describe('a broken disk', () => {
   for (const { operation, after } of faults) {
     it(`that fails ${operation} ${after + 1} of the vectors stops writes but not reads, and loses nothing`, async () => {
       using disk = new FailingDisk()
-      await stopsWritesAndLosesNothing(
-        (dataDir) => ChildService.start(dataDir, { execArgv: disk.execArgv }),
-        () => disk.fail({ operation, code: 'EIO', after }),
-      )
+      await stopsWritesAndLosesNothing(disk, { operation, code: 'EIO', times: 1, after })
       assert.equal(disk.left, 0)
-    })
-  }
-
-  // LMDB's calls are made by native code: strace makes the kernel fail them. crash/io-faults.test.ts fails the others.
-  for (const [call, nth] of [['fdatasync', 1]] as const) {
-    it(`that fails ${call} ${nth} of LMDB stops writes but not reads, and loses nothing`, async (context) => {
-      if (!canInjectFaults())
-        return context.skip('making system calls fail needs strace and the right to trace')
-      await stopsWritesAndLosesNothing((dataDir) => {
-        return ChildService.start(dataDir, { wrapper: failing(dataDir, call, `error=EIO:when=${nth}`) })
-      })
     })
   }
 })
@@ -245,7 +231,7 @@ describe('a data directory that is gone', () => {
     using disk = new FailingDisk()
     await using directory = await temporaryDirectory()
     const dataDir = join(directory.path, 'data')
-    await using service = await ChildService.start(dataDir, { execArgv: disk.execArgv })
+    await using service = await ChildService.start(dataDir, disk.execArgv)
     using caller = new Caller(service)
     const ids = new Set<string>()
     for (let count = 0; count < 5; count += 1) ids.add((await caller.insertHttp('before')).id)
@@ -259,18 +245,8 @@ describe('a data directory that is gone', () => {
   })
 })
 
-/** Makes calls on collections.mdb fail. With -D, the service stays our child, so that signals reach it instead of strace. */
-function failing(dataDir: string, call: string, how: string): string[] {
-  const path = join(dataDir, 'collections.mdb')
-  const inject = ['-P', path, '-e', `trace=${call}`, '-e', `inject=${call}:${how}`]
-  return ['strace', '-D', '-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', ...inject]
-}
-
 /** The scenario of every fault: points are stored, the disk fails, and the service restarts. */
-async function stopsWritesAndLosesNothing(
-  startFaulty: (dataDir: string) => Promise<ChildService>,
-  breakDisk: () => void = () => {},
-): Promise<void> {
+async function stopsWritesAndLosesNothing(disk: FailingDisk, fault: DiskFault): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'vicinal-broken-disk-'))
   const ids = new Set<string>()
   try {
@@ -280,10 +256,10 @@ async function stopsWritesAndLosesNothing(
       for (let count = 0; count < 5; count += 1) ids.add((await caller.insertHttp('before')).id)
     }
     {
-      await using faulty = await startFaulty(dataDir)
+      await using faulty = await ChildService.start(dataDir, disk.execArgv)
       using caller = new Caller(faulty)
       await caller.assertServes(ids)
-      breakDisk()
+      disk.fail(fault)
       const refused = await insertUntilRefused(caller, 'until it breaks', ids)
       assert.equal(refused.http.status, internal.http, refused.http.text)
       assert.equal(refused.grpc.status, internal.grpc, refused.grpc.text)
@@ -305,20 +281,5 @@ async function stopsWritesAndLosesNothing(
     assert.equal((await caller.insertGrpc('after')).status, 0)
   } finally {
     rmSync(dataDir, { recursive: true })
-  }
-}
-
-function canInjectFaults(): boolean {
-  try {
-    execFileSync(
-      'strace',
-      ['-D', '-f', '-o', '/dev/null', '-e', 'inject=fdatasync:error=EIO:when=1', 'true'],
-      {
-        stdio: 'ignore',
-      },
-    )
-    return true
-  } catch {
-    return false
   }
 }

@@ -22,12 +22,13 @@ import { canTrace, FailingCalls, filesOf, noStrace } from './strace.ts'
 import { verify } from './verify.ts'
 
 /**
- * Disk and system errors of the whole service. test/disk-faults.test.ts lets the first calls fail; `npm run test:crash`
- * lets any call fail at any time.
+ * Disk and system errors of the whole service, also in calls that LMDB makes. test/disk-faults.test.ts lets Node's own
+ * calls fail; `npm run test:crash` lets any call fail at any time.
  */
 
 const seed = 20_260_603
 const isExact = true
+const stopped = /the disk failed: writes are stopped until the server is restarted; reads continue/
 
 /** A data directory with an oracle that records everything that any process over it has acknowledged. */
 class Story implements AsyncDisposable {
@@ -101,14 +102,29 @@ describe('a disk that fails at the n-th time', { skip: !canTrace() && noStrace, 
       using failing = new FailingCalls(filesOf(story.dataDir), fault)
       {
         await using server = new CrashServer(story.dataDir, { wrapper: failing.wrapper })
-        await using clients = new Clients(await server.ready)
-        const refusal = await refusedInsert(story, clients)
-        assert.match(
-          refusal.message,
-          /the disk failed: writes are stopped until the server is restarted; reads continue/,
-        )
-        assert.match((await refusedInsert(story, clients)).message, /writes are stopped/)
+        const { httpUrl, grpcAddress } = await server.ready
+        await using clients = new Clients({ httpUrl, grpcAddress })
+        assert.match((await refusedInsert(story, clients)).message, stopped)
+        for (const client of [clients.grpc, clients.http]) {
+          const { reason, message } = await refusedInsert(story, { grpc: client, http: client } as Clients)
+          assert.equal(reason, 'internal')
+          assert.match(message, stopped)
+          const [id] = story.oracle.live.keys()
+          await assert.rejects(client.delete(id!), { reason: 'internal' })
+        }
+        const ready = await fetch(`${httpUrl}/readyz`)
+        assert.equal(ready.status, 200)
+        assert.match(await ready.text(), /^ready, but the disk failed: changes are refused until a restart/)
         await story.check(clients)
+        for (const [method, path] of [
+          ['GET', '/stats'],
+          ['GET', '/metrics'],
+          ['POST', '/snapshots'],
+        ] as const) {
+          const answer = await fetch(`${httpUrl}${path}`, { method })
+          await answer.arrayBuffer()
+          assert.equal(answer.status, 200, path)
+        }
         await server.stop()
       }
       assert.ok(failing.hasFailed)

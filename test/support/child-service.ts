@@ -16,22 +16,9 @@ export class ChildService implements AsyncDisposable {
     this.grpcAddress = `localhost:${grpcPort}`
   }
 
-  /**
-   * @param execArgv options for Node
-   * @param wrapper a command and its arguments that runs Node
-   */
-  static async start(
-    dataDir: string,
-    options: { readonly execArgv?: readonly string[]; readonly wrapper?: readonly string[] } = {},
-  ): Promise<ChildService> {
-    const [command, ...args] = [
-      ...(options.wrapper ?? []),
-      process.execPath,
-      ...(options.execArgv ?? []),
-      vicinal,
-      'serve',
-    ]
-    const child = spawn(command!, args, {
+  /** @param execArgv options for Node */
+  static async start(dataDir: string, execArgv: readonly string[] = []): Promise<ChildService> {
+    const child = spawn(process.execPath, [...execArgv, vicinal, 'serve'], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: {
         ...process.env,
