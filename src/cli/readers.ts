@@ -149,7 +149,8 @@ class DiskFile implements ImportFile, AsyncDisposable {
   }
 
   chunks(start = 0): AsyncIterable<Uint8Array> {
-    return createReadStream(this.name, { start, highWaterMark: chunkBytes })
+    const highWaterMark = Math.min(chunkBytes, Math.max(chunkBytesMin, this.size))
+    return createReadStream(this.name, { start, highWaterMark })
   }
 
   sample(): AsyncIterable<Uint8Array> {
@@ -212,5 +213,7 @@ class StreamFile implements ImportFile, AsyncDisposable {
 }
 
 const chunkBytes = 1024 * 1024
+/** A stream allocates a chunk for each of its reads, also of a small file. */
+const chunkBytesMin = 64 * 1024
 /** The first bytes of a stream, which decide the types of its columns. */
 const sampleBytes = 16 * 1024 * 1024
