@@ -18,8 +18,8 @@ import { until } from './support/until.ts'
 
 const seed = 31
 const dimension = 128
-/** Enough points for a graph. */
-const count = 9000
+/** Enough points that scans take a while. */
+const count = 5000
 const searchThreads = 4
 const vectors = clusteredVectors(seededRandom(seed), count, dimension)
 const transports = ['grpc', 'http'] as const
@@ -46,7 +46,7 @@ describe('a service under many concurrent requests', () => {
 
   before(async () => {
     // One serves, so that what a test holds up is beside what it measures.
-    service = await startServedBy(1, { THREADS: String(searchThreads) })
+    service = await startServedBy(1, { THREADS: String(searchThreads), graphBytesMin: 0 })
     const payload = { contentType: 'Text', content: '' } as const
     connect()
     const ids = await clients.grpc.insertBatch(vectors.map((vector) => ({ vector, payload })))

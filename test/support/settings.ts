@@ -1,13 +1,15 @@
 import { type Config, readConfig } from '../../src/config.ts'
 import { type Limits, limits } from '../../src/settings/limits.ts'
 
-/** Settings by the names of their variables, and limits by their own names. */
+/** Settings by the names of their variables; limits, and the size from which graphs are built, by their own names. */
 export type TestSettings = Readonly<Record<string, string | number>>
 
 /** The configuration of a service with these settings and limits. */
 export function testConfig(settings: TestSettings): Config {
   const entries = Object.entries(settings)
-  const changed = entries.filter(([name]) => Object.hasOwn(limits, name)) as [keyof Limits, number][]
-  const environment = entries.filter(([name]) => !Object.hasOwn(limits, name)) as [string, string][]
+  const isOwn = ([name]: readonly [string, unknown]): boolean =>
+    Object.hasOwn(limits, name) || name === 'graphBytesMin'
+  const changed = entries.filter(isOwn) as [keyof Limits | 'graphBytesMin', number][]
+  const environment = entries.filter((entry) => !isOwn(entry)) as [string, string][]
   return { ...readConfig(Object.fromEntries(environment)), ...Object.fromEntries(changed) }
 }
