@@ -299,13 +299,13 @@ export const usualStopMs: number = shutdownTimeoutMs + 5_000
 
 /** Small enough for `npm test`. On a busy machine, only a stuck service exceeds these bounds. */
 export const shortOptions: BatteryOptions = {
-  points: 2_700,
+  points: 2_100,
   hasSmallGraphs: true,
   queries: 30,
   rounds: 1,
   seed: 20_260_601,
   // With fewer than 512 remaining points, the graph is not used.
-  share: 0.8,
+  share: 0.75,
   hangMs: 240_000,
   slowMs: 240_000,
   settleMs: 240_000,
