@@ -54,4 +54,13 @@ describe('outcomes', () => {
     assert.equal(await known(20_003), false)
     assert.equal(await known(30_003), true)
   })
+
+  it('that are settled again take no more room', () => {
+    const outcomes = new Outcomes()
+    const result = { ids: Array.from({ length: 200_000 }, () => null), errors: [] }
+    for (let times = 0; times < 3; times += 1) outcomes.settle(identifierOf(1), { result, position })
+    outcomes.settle(identifierOf(2), { result, position })
+    assert.equal(outcomes.known(identifierOf(1)), undefined)
+    assert.notEqual(outcomes.known(identifierOf(2)), undefined)
+  })
 })

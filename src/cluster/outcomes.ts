@@ -63,13 +63,20 @@ export class Outcomes {
   settle(identifier: RequestIdentifier, ended: Ended): void {
     const key = keyOf(identifier)
     this.#waiting.get(key)?.ended.resolve(ended)
+    this.#forget(key)
     this.#recent.set(key, ended)
     this.#items += itemsOf(ended)
-    for (const [oldest, each] of this.#recent) {
+    for (const oldest of this.#recent.keys()) {
       if (this.#recent.size <= countMax && this.#items <= itemsMax) break
-      this.#recent.delete(oldest)
-      this.#items -= itemsOf(each)
+      this.#forget(oldest)
     }
+  }
+
+  #forget(key: string): void {
+    const known = this.#recent.get(key)
+    if (known === undefined) return
+    this.#recent.delete(key)
+    this.#items -= itemsOf(known)
   }
 
   /** Rejects all callers: nothing is applied any more. */
