@@ -303,6 +303,26 @@ describe('a node that is drained', () => {
     assert.equal(missing.status, 404)
   })
 
+  it('refuses to fetch everything again, and stays drained; so does one that does not run', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    const refusal = async (): Promise<string> => {
+      const answer = await fetch(`${a.httpUrl}/cluster/nodes/b/refetch`, { method: 'POST' })
+      assert.equal(answer.status, 412)
+      return await answer.text()
+    }
+    await call(a, 'POST', '/cluster/nodes/b/drain')
+    assert.match(await refusal(), /^node b is draining: undrain it first$/)
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).status === 503)
+    await call(a, 'DELETE', '/cluster/nodes/b/drain')
+    await b.service.close()
+    await until(async () => (await statusOf(a)).nodes.some(({ name, is_alive }) => name === 'b' && !is_alive))
+    assert.match(await refusal(), /^node b is not running: start it first$/)
+    await b.restart()
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
+    assert.match(await metricsOf(b), /^vicinal_cluster_fetches 0$/m)
+  })
+
   it('still serves its data to other nodes', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]

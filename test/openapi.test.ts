@@ -508,6 +508,9 @@ describe('the OpenAPI description and the server', () => {
     const node = '/cluster/nodes/{name}'
     await check(first.httpUrl, 'get', '/cluster', 200)
     await check(first.httpUrl, 'delete', node, 412, { path: filled(node, { name: 'b' }) })
+    const refetch = `${node}/refetch`
+    await check(first.httpUrl, 'post', `${node}/drain`, 204, { path: filled(`${node}/drain`, { name: 'b' }) })
+    await check(first.httpUrl, 'post', refetch, 412, { path: filled(refetch, { name: 'b' }) })
     const replicas = '/cluster/replicas'
     await check(first.httpUrl, 'put', replicas, 204, { path: `${replicas}?count=2` })
     await check(first.httpUrl, 'put', replicas, 400, { path: `${replicas}?count=0` })
@@ -517,6 +520,7 @@ describe('the OpenAPI description and the server', () => {
       async () => !(await statusOf(first)).nodes.some(({ name, is_alive }) => name === 'b' && is_alive),
     )
     await check(first.httpUrl, 'get', '/cluster', 200)
+    await check(first.httpUrl, 'post', refetch, 412, { path: filled(refetch, { name: 'b' }) })
     await check(first.httpUrl, 'delete', node, 204, { path: filled(node, { name: 'b' }) })
 
     const stored = await ask(first, '/points', { body: point })

@@ -169,14 +169,12 @@ export async function getCluster(context: ApiContext): Promise<ClusterStatus> {
 /** Removes a node that does not run. Fails with `not_found` and `precondition_failed`. */
 export async function removeNode(context: ApiContext, { name = '' }: NodeInput): Promise<undefined> {
   const cluster = clusterOf(context)
-  const { nodes } = await cluster.status()
-  if (nodes.some((node) => node.name === name && node.is_alive)) {
+  if (await isAlive(cluster, name))
     throw new DatabaseError('precondition_failed', `node ${name} is running: stop it first`)
-  }
   checkFound(await cluster.remove(name), name)
 }
 
-/** Stops a node from accepting clients. Fails with `not_found`. */
+/** Stops a node from accepting clients. Fails with `not_found` and `precondition_failed`. */
 export async function drainNode(context: ApiContext, { name = '' }: NodeInput): Promise<undefined> {
   checkFound(await clusterOf(context).drain(name, true), name)
 }
@@ -186,9 +184,13 @@ export async function undrainNode(context: ApiContext, { name = '' }: NodeInput)
   checkFound(await clusterOf(context).drain(name, false), name)
 }
 
-/** Makes a node fetch all its data from another node. Fails with `not_found`. */
+/** Makes a node fetch all its data from another node. Fails with `not_found` and `precondition_failed`. */
 export async function refetchNode(context: ApiContext, { name = '' }: NodeInput): Promise<undefined> {
-  checkFound(await clusterOf(context).refetch(name), name)
+  const cluster = clusterOf(context)
+  // Others replace the copies of a node that is away, but not while it is to fetch them.
+  if ((await isAlive(cluster, name)) === false)
+    throw new DatabaseError('precondition_failed', `node ${name} is not running: start it first`)
+  checkFound(await cluster.refetch(name), name)
 }
 
 /** Sets the number of replicas of each point, in a cluster that divides the points among its nodes. */
@@ -206,6 +208,12 @@ const replicasMax = 1000
 function clusterOf({ clusterControl }: ApiContext): ClusterControl {
   assert(clusterControl !== undefined, 'transports offer these operations on nodes of a cluster only')
   return clusterControl
+}
+
+/** Whether a node runs; undefined: the cluster has no such node. */
+async function isAlive(cluster: ClusterControl, name: string): Promise<boolean | undefined> {
+  const { nodes } = await cluster.status()
+  return nodes.find((node) => node.name === name)?.is_alive
 }
 
 function checkFound(isFound: boolean, node: string): void {

@@ -13,7 +13,13 @@ import { placeIn } from './log/founding.ts'
 import { type NatsCluster, openNatsCluster } from './log/nats-cluster.ts'
 import { ClusterView, logServerNotes } from './membership/cluster-view.ts'
 import { type Announcement, announce, enter } from './membership/membership.ts'
-import { removeMember, setMemberState, setReplicas, withRefetched } from './membership/ownership.ts'
+import {
+  removeMember,
+  requestMemberState,
+  setMemberState,
+  setReplicas,
+  withRefetched,
+} from './membership/ownership.ts'
 import { announcedIn, changeTopology, memberOf, readTopology, type Topology } from './membership/topology.ts'
 import { type NodeEvent, next } from './node-state.ts'
 import { NodeRequests, twinMessage, untilNameIsFree } from './requests.ts'
@@ -447,12 +453,12 @@ export class ClusterService {
   readonly remove = async (node: string): Promise<boolean> => await removeMember(this.#documents, node)
 
   readonly drain = async (node: string, isDrained: boolean): Promise<boolean> =>
-    await setMemberState(this.#documents, node, isDrained ? 'draining' : undefined, (before) =>
-      isDrained ? before !== 'refetching' : before === 'draining',
-    )
+    isDrained
+      ? await requestMemberState(this.#documents, node, 'draining')
+      : await setMemberState(this.#documents, node, undefined, (before) => before === 'draining')
 
   readonly refetch = async (node: string): Promise<boolean> =>
-    await setMemberState(this.#documents, node, 'refetching')
+    await requestMemberState(this.#documents, node, 'refetching')
 
   readonly setReplicas = async (replicas: number): Promise<void> =>
     await setReplicas(this.#documents, replicas)

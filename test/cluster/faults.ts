@@ -4,7 +4,7 @@ import type { Division, FaultyProxy } from '../support/faulty-proxy.ts'
 import { discard } from '../support/nats-log.ts'
 import { until } from '../support/until.ts'
 import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
-import { drain, drawn, moveUnderWay, ownedBy, refetch, remove } from './moves.ts'
+import { drain, drainedOf, drawn, moveUnderWay, ownedBy, refetch, remove } from './moves.ts'
 import { metricOf } from './parts.ts'
 
 export type Strike = (cluster: ClusterProcesses, random: () => number) => Promise<void>
@@ -238,7 +238,9 @@ export const faultsOfParts: Readonly<Record<string, Strike>> = {
     await node.start()
   },
   'a node that is told to fetch everything again': async ({ nodes }, random) => {
-    await refetch(nodes, drawn(nodes, random))
+    const drained = await drainedOf(nodes)
+    const chosen = nodes.filter((node) => node !== drained)
+    await refetch(nodes, drawn(chosen, random))
   },
 }
 

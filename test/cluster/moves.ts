@@ -105,7 +105,8 @@ async function moveTo(to: NodeProcess, nodes: readonly NodeProcess[]): Promise<M
   return from && { to, from }
 }
 
-async function drainedOf(nodes: readonly NodeProcess[]): Promise<NodeProcess | undefined> {
+/** The node that is drained, if any. */
+export async function drainedOf(nodes: readonly NodeProcess[]): Promise<NodeProcess | undefined> {
   const status = await waitFor(
     async () => await statusOf(nodes[0]!).catch(() => undefined),
     'a node reports the status',

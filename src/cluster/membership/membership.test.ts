@@ -3,8 +3,8 @@ import { describe, it } from 'node:test'
 import { SharedMemoryDocuments } from '../../../test/support/memory-log.ts'
 import { createLogger } from '../../base/log.ts'
 import { type Announcement, announce, enter } from './membership.ts'
-import { removeMember, setMemberState } from './ownership.ts'
-import { announcedIn, memberOf, readTopology } from './topology.ts'
+import { removeMember, requestMemberState, setMemberState } from './ownership.ts'
+import { announcedIn, type MemberState, memberOf, readTopology } from './topology.ts'
 
 describe('membership', () => {
   it('enters all nodes that start at the same time, and returns what they announce', async () => {
@@ -46,6 +46,30 @@ describe('membership', () => {
       assert.equal(await removeMember(documents, name), false)
     }
     assert.deepEqual(Object.keys((await topology()).members), ['a'])
+  })
+
+  it('does not forget what an operator asked of a member before', async () => {
+    const nodes = cluster()
+    const { join, documents, topology } = nodes
+    await join('a', 0)
+    const ask = (state: 'draining' | 'refetching'): Promise<boolean> =>
+      requestMemberState(documents, 'a', state)
+    const stateOf = async (): Promise<MemberState | undefined> => memberOf(await topology(), 'a')?.state
+    const refused = { reason: 'precondition_failed' } as const
+    assert.equal(await requestMemberState(documents, 'b', 'refetching'), false)
+    assert.ok(await ask('draining'))
+    await assert.rejects(ask('refetching'), { ...refused, message: /^node a is draining: undrain it first$/ })
+    assert.ok(await ask('draining'))
+    assert.equal(await stateOf(), 'draining')
+    await setMemberState(documents, 'a', undefined)
+    assert.ok(await ask('refetching'))
+    await assert.rejects(ask('draining'), { ...refused, message: /^node a is refetching: try again when/ })
+    assert.ok(await ask('refetching'))
+    assert.equal(await stateOf(), 'refetching')
+    await setMemberState(documents, 'a', 'away')
+    await assert.rejects(ask('refetching'), { ...refused, message: /^node a is away: start it first$/ })
+    assert.ok(await ask('draining'))
+    assert.equal(await stateOf(), 'draining')
   })
 
   it('takes a node back that others had replaced', async () => {

@@ -218,7 +218,7 @@ export async function removeMember(documents: SharedDocuments, node: string): Pr
 /**
  * Sets the state of a member.
  *
- * @param isAllowed whether the new state may follow the current one
+ * @param isAllowed whether the new state may follow the current one; it may throw
  * @returns whether the node is a member
  */
 export async function setMemberState(
@@ -229,6 +229,29 @@ export async function setMemberState(
 ): Promise<boolean> {
   const topology = await changeTopology(documents, (each) => withState(each, node, state, isAllowed))
   return memberOf(topology, node) !== undefined
+}
+
+/**
+ * Sets the state that an operator wants of a member. A request in progress must end first: it would be forgotten.
+ *
+ * @throws DatabaseError `precondition_failed` when the member has another state
+ * @returns whether the node is a member
+ */
+export async function requestMemberState(
+  documents: SharedDocuments,
+  node: string,
+  state: Exclude<MemberState, 'away'>,
+): Promise<boolean> {
+  return await setMemberState(documents, node, state, (before) => {
+    if (before === undefined || (before === 'away' && state === 'draining')) return true
+    throw new DatabaseError('precondition_failed', `node ${node} is ${before}: ${remedies[before]}`)
+  })
+}
+
+const remedies: Readonly<Record<MemberState, string>> = {
+  draining: 'undrain it first',
+  refetching: 'try again when it is ready',
+  away: 'start it first',
 }
 
 /** @param isAllowed whether the new state may follow the current one */
