@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, afterEach, before, describe, it } from 'node:test'
+import { after, afterEach, before, describe, it, type TestContext } from 'node:test'
 import { ByteBudget } from '../src/base/budgets.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
@@ -8,9 +8,9 @@ import { isRetryable } from '../src/cluster/reads/scatter.ts'
 import {
   callBack,
   type MessageBus,
-  NodeAbsent,
   NodeRequests,
   type NodeRequestsOptions,
+  NodeAbsent,
   type PeerHandler,
   type PeerOperation,
   untilNameIsFree,
@@ -26,7 +26,7 @@ const [echo, slow, failing, numbers] = ['search', 'get', 'list', 'points'] as co
 
 /** Handlers of an answering node, with a record of the requests that it has seen. */
 function answering(): { readonly handlers: Map<string, PeerHandler>; readonly seen: Seen } {
-  const seen: Seen = { made: 0, aborted: [], asked: Promise.withResolvers<void>() }
+  const seen: Seen = { made: 0, closed: 0, aborted: [], asked: Promise.withResolvers<void>() }
   const handlers = new Map<string, PeerHandler>([
     [echo, async (body, { node }) => Buffer.concat([Buffer.from(`${node}:`), body])],
     [
@@ -50,9 +50,13 @@ function answering(): { readonly handlers: Map<string, PeerHandler>; readonly se
     [
       numbers,
       async function* (body) {
-        for (let number = 0; number < Number(body.toString()); number += 1) {
-          seen.made += 1
-          yield Buffer.from(String(number))
+        try {
+          for (let number = 0; number < Number(body.toString()); number += 1) {
+            seen.made += 1
+            yield Buffer.from(String(number))
+          }
+        } finally {
+          seen.closed += 1
         }
       },
     ],
@@ -62,6 +66,7 @@ function answering(): { readonly handlers: Map<string, PeerHandler>; readonly se
 
 interface Seen {
   made: number
+  closed: number
   readonly aborted: string[]
   readonly asked: PromiseWithResolvers<void>
 }
@@ -265,7 +270,73 @@ function requestsOver(busOf: () => MessageBus | Promise<MessageBus>): void {
 describe('requests between nodes in memory', () => {
   const bus = new MemoryBus()
   requestsOver(() => bus)
+
+  it('take as long as the other node works, and end when it says nothing', async (t) => {
+    const finished = Promise.withResolvers<Buffer>()
+    await using nodes = twoNodes(bus, new Map([[slow, () => finished.promise]]))
+    const clock = simulatedClock(t)
+    const asked = nodes.a.ask('b', slow, Buffer.alloc(0))
+    await clock.pass(120)
+    // It finishes just after it has said that it works.
+    clock.tick(3)
+    finished.resolve(Buffer.from('done'))
+    assert.equal(String(await asked), 'done')
+    const unsubscribe = bus.subscribe('vdb.test.silent.*', () => {})
+    const unanswered = assert.rejects(
+      nodes.a.ask('silent', slow, Buffer.alloc(0)),
+      hasReason('deadline_exceeded'),
+    )
+    await clock.pass(10)
+    await unanswered
+    unsubscribe()
+  })
+
+  it('keep an answer for a node that reads it later, but not for one that has ended', async (t) => {
+    const { handlers, seen } = answering()
+    await using nodes = twoNodes(bus, handlers)
+    // A node that has ended says nothing, not even that it wants no more.
+    const ended: MessageBus = {
+      request: (...asked) => bus.request(...asked),
+      publish: () => {},
+      subscribe: () => () => {},
+    }
+    const c = new NodeRequests({ ...nodes.options, node: 'c', bus: ended })
+    const clock = simulatedClock(t)
+    const [later, never] = [nodes.a, c].map((node) => node.stream('b', numbers, Buffer.from('3')))
+    for (const stream of [later!, never!]) assert.equal(String((await stream.next()).value), '0')
+    await clock.pass(120)
+    assert.equal(seen.closed, 1)
+    const rest: string[] = []
+    for await (const message of later!) rest.push(String(message))
+    assert.deepEqual(rest, ['1', '2'])
+    await assert.rejects(never!.next(), hasReason('not_ready', /forgotten/))
+  })
 })
+
+/** Two nodes of which one answers. */
+function twoNodes(bus: MessageBus, handlers: ReadonlyMap<string, PeerHandler>) {
+  const options = { bus, cluster: 'test', handlers: new Map(), logger, messageBytesMax: 4 * 1024 * 1024 }
+  const a = new NodeRequests({ ...options, node: 'a' })
+  const b = new NodeRequests({ ...options, node: 'b', handlers })
+  const close = async (): Promise<void> => {
+    a.close()
+    b.close()
+  }
+  return { options, a, [Symbol.asyncDispose]: close }
+}
+
+/** A clock that stands still between the seconds that pass, so that nodes can exchange their messages. */
+function simulatedClock({ mock: { timers } }: TestContext) {
+  timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  const tick = (seconds: number): void => timers.tick(1_000 * seconds)
+  const pass = async (seconds: number): Promise<void> => {
+    for (let second = 0; second < seconds; second += 1) {
+      tick(1)
+      for (let turn = 0; turn < 10; turn += 1) await new Promise(setImmediate)
+    }
+  }
+  return { tick, pass }
+}
 
 describe('requests between nodes over NATS', { skip: natsMissing() }, () => {
   let servers: NatsServers

@@ -21,13 +21,16 @@ import { pause, unlessAborted } from './waiting.ts'
  *                                     <── Part ─────  the first part of the answer
  *   vdb.<cluster>.<node>.next         ── Next ─────>  only for answers of more than one part
  *                                     <── Part ─────
+ *   vdb.<cluster>.<node>.wait         ── Next ─────>  the next part is wanted later
  *   vdb.<cluster>.<node>.cancel       ── Next ─────>  the answer is not wanted any more
  *
  * The asking node pulls an answer of more than 512 KiB, or of many messages, part by part, so that nothing floods a
  * server and nobody makes what is not read. The answering node pulls a request of more than 512 KiB in the same way.
  *
  * A server says at once when no node listens for a request, so a node that has ended is noticed immediately. A node that
- * ends while it makes an answer is noticed only by the time limit. Main thread only.
+ * ends while it makes an answer, or reads one, is noticed by its silence: as long as the one works it sends empty parts,
+ * and as long as the other has something else to do it says that it waits. So work has no time limit, unless the asking
+ * node sets one. Main thread only.
  */
 
 /** The operations that nodes ask each other for. */
@@ -45,7 +48,7 @@ export class NodeAbsent extends DatabaseError {
 
 export interface PeerAsk {
   readonly signal?: AbortSignal | undefined
-  /** Absent: the default. */
+  /** Absent: no limit, while the node says that it is at work. */
   readonly timeoutMs?: number | undefined
   /** Counts the answer as it arrives. */
   readonly room?: AnswerRoom | undefined
@@ -57,7 +60,7 @@ export interface Peers {
    * Asks a node for one answer.
    *
    * @throws DatabaseError that the node answered with; NodeAbsent when nobody answers for it; `deadline_exceeded` when it
-   *   takes too long
+   *   takes too long, or says nothing
    */
   ask(node: string, operation: PeerOperation, body: Uint8Array, options?: PeerAsk): Promise<Buffer>
   /** Asks a node for an answer in many messages. The node makes them as they are read. To be read once. */
@@ -144,10 +147,8 @@ export class NodeRequests implements Peers {
     options: PeerAsk = {},
   ): Promise<Buffer> {
     const startMs = performance.now()
-    const { timeoutMs = defaultTimeoutMs } = options
     try {
-      for await (const message of this.#messages(node, operation, body, { ...options, timeoutMs }))
-        return message
+      for await (const message of this.#messages(node, operation, body, options)) return message
       return noBytes
     } finally {
       this.#options.onCall?.((performance.now() - startMs) / 1000)
@@ -183,7 +184,7 @@ export class NodeRequests implements Peers {
     return subjectOf(this.#options.cluster, node, operation)
   }
 
-  /** @param timeoutMs of all parts together; absent: each part has a time limit of its own */
+  /** @param timeoutMs of all parts together */
   async *#messages(
     node: string,
     operation: PeerOperation,
@@ -193,13 +194,16 @@ export class NodeRequests implements Peers {
     if (signal?.aborted) throw cancellation(signal)
     const { node: from, bus, messageBytesMax } = this.#options
     const call = ++this.#last
-    const endMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs
+    const endMs = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY)
     const more = body.length > partBytes
     if (more) this.#unsent.set(call, partsOf(body.subarray(partBytes), true))
     const next = encode(NextSchema, { from, call })
+    const wait = (): void => bus.publish(this.#subjectOf(node, 'wait'), next)
     let isOver = false
+    let waiting: NodeJS.Timeout | undefined
     const request = async (to: string, message: Uint8Array): Promise<Fields<PartMessage>> => {
-      const waitMs = endMs === undefined ? partMs : Math.max(1, Math.ceil(endMs - performance.now()))
+      const leftMs = Math.max(1, Math.ceil(endMs - performance.now()))
+      const waitMs = Math.min(leftMs, silenceMs)
       try {
         return partIn(await unlessAborted(bus.request(to, message, waitMs), signal))
       } catch (error) {
@@ -230,6 +234,7 @@ export class NodeRequests implements Peers {
         if (bytes > messageBytesMax) throw tooLong(`the answer of node ${node}`, messageBytesMax)
         pieces.push(part.body)
         if (part.endsMessage) {
+          if (!isOver) waiting ??= setInterval(wait, signMs).unref()
           yield pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
           pieces = []
           bytes = 0
@@ -238,6 +243,7 @@ export class NodeRequests implements Peers {
         part = await request(this.#subjectOf(node, 'next'), next)
       }
     } finally {
+      clearInterval(waiting)
       this.#unsent.delete(call)
       if (!isOver) bus.publish(this.#subjectOf(node, 'cancel'), next)
     }
@@ -245,10 +251,11 @@ export class NodeRequests implements Peers {
 
   async #take(operation: string, message: Uint8Array, reply: (message: Uint8Array) => void): Promise<void> {
     try {
-      if (operation === 'next' || operation === 'cancel') {
+      if (operation === 'next' || operation === 'wait' || operation === 'cancel') {
         const { from, call, ofRequest } = Encoded.of(NextSchema, asBuffer(message)).read()
         const answered = this.#answering.get(keyOf(from, call))
         if (operation === 'cancel') answered?.cancel()
+        else if (operation === 'wait') answered?.keep()
         else if (ofRequest) reply(encoded(this.#unsent.get(Number(call))?.next().value ?? gone))
         else reply(encoded((await answered?.next()) ?? gone))
         return
@@ -303,7 +310,7 @@ export class NodeRequests implements Peers {
     const pieces: Uint8Array[] = [body]
     let bytes = body.length
     for (let isWhole = false; !isWhole; ) {
-      const answer = bus.request(this.#subjectOf(from, 'next'), next, partMs)
+      const answer = bus.request(this.#subjectOf(from, 'next'), next, silenceMs)
       const part = partIn(await unlessAborted(answer, signal))
       if (part.reason !== '') throw errorOf(part)
       bytes += part.body.length
@@ -330,8 +337,9 @@ class AnsweredCall {
   readonly #options: AnsweredCallOptions
   readonly #abort = new AbortController()
   readonly #parts: AsyncGenerator<Part, void>
+  #making: Promise<Part> | undefined
   readonly #deadline: NodeJS.Timeout | undefined
-  readonly #idle: NodeJS.Timeout
+  #idle: NodeJS.Timeout | undefined
   #isOver = false
 
   /** @param timeoutMs 0 for none */
@@ -341,20 +349,36 @@ class AnsweredCall {
     const onLate = (): void =>
       this.#abort.abort(new DatabaseError('deadline_exceeded', 'the deadline of the call has passed'))
     if (timeoutMs > 0) this.#deadline = setTimeout(onLate, timeoutMs)
+  }
+
+  /** The asking node still wants the answer. */
+  keep(): void {
+    clearTimeout(this.#idle)
     this.#idle = setTimeout(() => this.cancel(), idleMs)
   }
 
+  /** The next part, or an empty one while that takes long. */
   async next(): Promise<Part> {
-    this.#idle.refresh()
+    this.keep()
+    this.#making ??= this.#made()
+    const { promise: late, resolve } = Promise.withResolvers<Part>()
+    const timer = setTimeout(resolve, signMs, atWork)
+    const part = await Promise.race([this.#making, late])
+    clearTimeout(timer)
+    if (part === atWork) return part
+    this.#making = undefined
+    // Not before: what was made meanwhile has to wait until it is asked for.
+    if (part.endsAnswer) this.#end()
+    return part
+  }
+
+  async #made(): Promise<Part> {
     try {
       const { value } = await this.#parts.next()
-      if (this.#isOver || value === undefined) return gone
-      if (value.endsAnswer) this.#end()
-      return value
+      return this.#isOver || value === undefined ? gone : value
     } catch (thrown) {
       const error = toDatabaseError(thrown)
       if (error.reason === 'internal') this.#options.onInternal(error)
-      this.#end()
       return failedPart(error)
     }
   }
@@ -510,6 +534,8 @@ function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
 const gone: Part = failedPart(
   new DatabaseError('not_ready', 'the other node has forgotten this call: try again'),
 )
+/** Says that the node is making the next part. */
+const atWork: Part = {}
 const noBytes = Buffer.alloc(0)
 /** The body of a ping that is answered when a ping back was. */
 export const callBack: Uint8Array = Buffer.alloc(1)
@@ -520,11 +546,11 @@ const pingMs = 2_000
 const partBytes = 512 * 1024
 /** What a message has in addition to its body, roughly. */
 const headBytes = 256
-/** How long an answer of one message may take. */
-const defaultTimeoutMs = 10_000
-/** How long a part of a longer answer may take. A part may wait for a log that is held for some seconds. */
-const partMs = 20_000
-/** An asking node that does not ask for the next part for this long has ended. */
+/** How long a node that is asked may say nothing. */
+const silenceMs = 10_000
+/** After this time without anything else to say, a node says that it is at work, or that it waits. */
+const signMs = silenceMs / 4
+/** An asking node that says nothing for this long has ended, or does not want the answer any more. */
 const idleMs = 60_000
 /** Requests of other nodes that are answered at the same time. */
 const callsMax = 4_096
