@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../src/base/errors.ts'
-import { partitionOf } from '../src/base/partitions.ts'
+import { PartitionSet, partitionOf } from '../src/base/partitions.ts'
 import type { NewPoint } from '../src/base/point.ts'
 import { MemoryBus } from './support/memory-bus.ts'
 import { ShardedNodes } from './support/sharded-nodes.ts'
@@ -54,6 +54,17 @@ describe('a write through a node that is no owner', () => {
     for (const name of all.names) all.before.set(name, hang)
     assert.equal((await other.database.put(id, point)).created, true)
     assert.equal(calls, 2)
+  })
+
+  it('is refused soon, and nothing is stored, while no owner has its partition yet', async () => {
+    await using cluster = await threeNodes()
+    const { all, other } = cluster
+    const partitions = PartitionSet.of([partitionOf(id)])
+    const { signal } = new AbortController()
+    for (const { up } of all.nodes) await up.node.dropPartitions(partitions, signal)
+    const { last } = await all.log.bounds()
+    await assert.rejects(within(other.database.put(id, point)), /nothing was stored, because no node/)
+    assert.equal((await all.log.bounds()).last, last)
   })
 
   it('is refused as the owner refuses it', async () => {

@@ -10,7 +10,7 @@ import {
   type MessageBus,
   NodeRequests,
   type NodeRequestsOptions,
-  NodeAbsent,
+  NothingDone,
   type PeerHandler,
   type PeerOperation,
   untilNameIsFree,
@@ -160,7 +160,11 @@ function requestsOver(busOf: () => MessageBus | Promise<MessageBus>): void {
     await assert.rejects(a.ask('b', failing, Buffer.alloc(0)), (error) => !/secret/.test(String(error)))
     await assert.rejects(
       a.ask('b', 'nothing' as PeerOperation, Buffer.alloc(0)),
-      hasReason('not_ready', /request nothing/),
+      (error) => error instanceof NothingDone && /request nothing/.test(error.message),
+    )
+    await assert.rejects(
+      a.ask('b', failing, Buffer.from('version is 3')),
+      (error) => !(error instanceof NothingDone),
     )
   })
 
@@ -251,7 +255,7 @@ function requestsOver(busOf: () => MessageBus | Promise<MessageBus>): void {
     const c = await open('c', { bus: deaf })
     await assert.rejects(c.checkReached(), /do not reach this node .* let it subscribe to vdb\.test\.c\.\*/)
     await assert.rejects(c.ask('a', 'ping', callBack), /node c of the cluster cannot be reached/)
-    await assert.rejects(a.ask('c', 'ping', Buffer.alloc(0)), NodeAbsent)
+    await assert.rejects(a.ask('c', 'ping', Buffer.alloc(0)), NothingDone)
     const check = { bus, cluster: 'test', logger, signal: new AbortController().signal, patienceMs: 0 }
     await untilNameIsFree({ ...check, node: 'c' })
     await assert.rejects(untilNameIsFree({ ...check, node: 'b' }), /another process runs as node b/)
@@ -359,7 +363,7 @@ describe('requests between nodes over NATS', { skip: natsMissing() }, () => {
     const asked = Promise.withResolvers<void>()
     asking.bus.subscribe('silent.*', () => asked.resolve())
     const waiting = asking.bus.request('silent.node', Buffer.alloc(0), 100_000)
-    const ended = assert.rejects(waiting, NodeAbsent)
+    const ended = assert.rejects(waiting, NothingDone)
     await asked.promise
     await asking.close()
     await ended

@@ -8,6 +8,7 @@ import type { HitDetails, Include, Profile, VectorQuery } from '../base/point.ts
 import { atOnce } from '../base/turns.ts'
 import { decodeQuestion, encodeQuestion } from './questions.ts'
 import type { OrderedPage } from './reads/merged-answers.ts'
+import { NothingDone } from './requests.ts'
 
 /** Each value has all fields of its type. Whoever renames one counts up the form of the questions. */
 const include: Required<Include> = {
@@ -56,6 +57,7 @@ describe('questions between nodes', () => {
   it('of another form are refused', async () => {
     const other = atOnce(toBytes({ form: 2 }))
     await assert.rejects(decodeQuestion(other), { reason: 'not_ready', message: /upgrade all/ })
+    await assert.rejects(decodeQuestion(other), NothingDone)
     await assert.rejects(decodeQuestion(Buffer.from('no question')))
   })
 })

@@ -1,6 +1,6 @@
-import { DatabaseError } from '../base/errors.ts'
 import { fromBytes, toBytes } from '../base/plain-values.ts'
 import { inTurns } from '../base/turns.ts'
+import { NothingDone } from './requests.ts'
 
 /**
  * What nodes ask each other, as values, like calls between threads: both ends have the same types. What is stored, such
@@ -18,12 +18,11 @@ export async function encodeQuestion(question: object): Promise<Buffer> {
   return await inTurns(toBytes({ form, ...question }))
 }
 
-/** @throws DatabaseError `not_ready` for a question of another form */
+/** @throws NothingDone for a question of another form: whoever answers decodes it first */
 export async function decodeQuestion<Question extends object>(bytes: Buffer): Promise<Question> {
   const question = (await inTurns(fromBytes(bytes))) as Question & { readonly form: number }
   if (question.form === form) return question
-  throw new DatabaseError(
-    'not_ready',
+  throw new NothingDone(
     'the nodes of the cluster run programs that do not understand each other: upgrade all of them',
   )
 }

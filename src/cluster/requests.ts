@@ -39,8 +39,8 @@ export type PeerOperation =
   | ('points' | 'pointsHeld' | 'snapshotPart')
   | ('write' | 'applied' | 'ping')
 
-/** No process answers for a node: it has got nothing of the request. */
-export class NodeAbsent extends DatabaseError {
+/** A node has done nothing of what it was asked: no process answers for it, or it refused before it began. */
+export class NothingDone extends DatabaseError {
   constructor(message: string, cause?: unknown) {
     super('not_ready', message, { cause })
   }
@@ -59,7 +59,7 @@ export interface Peers {
   /**
    * Asks a node for one answer.
    *
-   * @throws DatabaseError that the node answered with; NodeAbsent when nobody answers for it; `deadline_exceeded` when it
+   * @throws DatabaseError that the node answered with; NothingDone when nobody answers for it; `deadline_exceeded` when it
    *   takes too long, or says nothing
    */
   ask(node: string, operation: PeerOperation, body: Uint8Array, options?: PeerAsk): Promise<Buffer>
@@ -94,7 +94,7 @@ export interface MessageBus {
   /**
    * Sends a message; resolves with the reply.
    *
-   * @throws NodeAbsent when nobody listens; DatabaseError `deadline_exceeded` without a reply in time
+   * @throws NothingDone when nobody listens; DatabaseError `deadline_exceeded` without a reply in time
    */
   request(subject: string, message: Uint8Array, timeoutMs: number): Promise<Uint8Array>
   publish(subject: string, message: Uint8Array): void
@@ -274,9 +274,7 @@ export class NodeRequests implements Peers {
     const { from: node, call: number } = ask
     const handler = operation === 'ping' ? this.#answerPing : handlers.get(operation)
     if (handler === undefined)
-      return failedPart(
-        new DatabaseError('not_ready', `this node does not know the request ${operation} yet`),
-      )
+      return failedPart(new NothingDone(`this node does not know the request ${operation} yet`))
     if (this.#answering.size >= callsMax) {
       const message = `this node is already answering ${callsMax} requests of other nodes`
       return failedPart(new DatabaseError('overloaded', message))
@@ -440,18 +438,14 @@ function encoded(part: Part): Uint8Array {
   return encode(PartSchema, part, (part.body?.length ?? 0) + headBytes)
 }
 
-function failedPart({ reason, message: error }: DatabaseError): Part {
-  return { reason, error, endsAnswer: true }
+function failedPart(error: DatabaseError): Part {
+  const { reason, message } = error
+  return { reason, error: message, endsAnswer: true, nothingDone: error instanceof NothingDone }
 }
 
 /** An error as a node has told it. */
-export function errorOf({
-  reason,
-  error,
-}: {
-  readonly reason: string
-  readonly error: string
-}): DatabaseError {
+function errorOf({ reason, error, nothingDone }: Fields<PartMessage>): DatabaseError {
+  if (nothingDone) return new NothingDone(error)
   // A later program may have reasons that this one does not know.
   return new DatabaseError(reasonIn(reason) ?? 'internal', error)
 }
@@ -464,7 +458,7 @@ function failureOf(node: string, error: unknown, waitMs: number): DatabaseError 
       { cause: error },
     )
   const message = `node ${node} of the cluster cannot be reached: try again later`
-  if (error instanceof NodeAbsent) return new NodeAbsent(message, error)
+  if (error instanceof NothingDone) return new NothingDone(message, error)
   return new DatabaseError('not_ready', message, { cause: error })
 }
 

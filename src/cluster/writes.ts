@@ -11,7 +11,7 @@ import { type Ended, type Outcomes, type RequestIdentifier, uncertain } from './
 import { decodeQuestion, encodeQuestion } from './questions.ts'
 import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
 import { type AskingNode, foundParts } from './reads/scatter.ts'
-import { NodeAbsent, type PeerCall, type PeerHandler, type PeerOperation } from './requests.ts'
+import { NothingDone, type PeerCall, type PeerHandler, type PeerOperation } from './requests.ts'
 import { pause } from './waiting.ts'
 
 interface WritesOptions extends AskingNode {
@@ -103,14 +103,14 @@ export class Writes {
     const { until } = asked
     const failed = new Set<string>()
     const startMs = performance.now()
-    let lastAbsent: NodeAbsent | undefined
+    let nothingDone: NothingDone | undefined
     let [refusal, isUncertain]: [DatabaseError | undefined, boolean] = [undefined, false]
     while (!until.aborted) {
       const { parts, missing } = placement.cover(asked.partitions, failed)
       if (missing.size > 0) {
         // Every owner has failed. A full one stays full for a while.
         if (refusal !== undefined && !isUncertain) throw refusal
-        if (!isUncertain && performance.now() - startMs > absentMs) throw unowned(lastAbsent)
+        if (!isUncertain && performance.now() - startMs > absentMs) throw unowned(nothingDone)
         failed.clear()
         // All owners may be slow: they get more time.
         askMs = Math.min(2 * askMs, askMsMax)
@@ -129,7 +129,7 @@ export class Writes {
         if (node === self) throw error
         this.#full.note(node, error)
         if (lacksRoom(error) || isOverloaded(error)) refusal = error
-        else if (error instanceof NodeAbsent) lastAbsent = error
+        else if (error instanceof NothingDone) nothingDone = error
         else isUncertain = true
       }
       failed.add(node)
@@ -163,7 +163,8 @@ export class Writes {
     const { publisher, node, stall } = this.#options
     const { batch, freesSpace, ...question } = await decodeQuestion<Write>(body)
     const partitions = new PartitionSet(question.partitions)
-    if (partitions.common(node.held).size === 0) checkHolds(node.held, partitions)
+    if (partitions.common(node.held).size === 0)
+      throw new NothingDone('this node holds no point of the write: try again later')
     const full = stall()
     if (full !== undefined && !freesSpace) throw full
     return await encodeEnded(await publisher.send(batch, signal))
@@ -343,7 +344,7 @@ function isFull(error: unknown): boolean {
 }
 
 function unowned(cause: unknown): DatabaseError {
-  const message = 'nothing was stored, because the nodes that hold the points do not answer: try again later'
+  const message = 'nothing was stored, because no node that holds the points accepts it: try again later'
   return new DatabaseError('not_ready', message, { cause })
 }
 

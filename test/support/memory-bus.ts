@@ -1,5 +1,5 @@
 import { DatabaseError } from '../../src/base/errors.ts'
-import { type MessageBus, NodeAbsent } from '../../src/cluster/requests.ts'
+import { type MessageBus, NothingDone } from '../../src/cluster/requests.ts'
 
 type Take = Parameters<MessageBus['subscribe']>[1]
 
@@ -11,7 +11,7 @@ export class MemoryBus implements MessageBus {
 
   async request(subject: string, message: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
     const take = this.#find(subject)
-    if (take === undefined) throw new NodeAbsent('nobody listens')
+    if (take === undefined) throw new NothingDone('nobody listens')
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
     const late = new DatabaseError('deadline_exceeded', 'no reply in time')
     const timer = setTimeout(() => setImmediate(() => reject(late)), timeoutMs)

@@ -2,7 +2,7 @@ import { type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jet
 import { createInbox, type NatsConnection, PermissionViolationError } from '@nats-io/transport-node'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
-import { type MessageBus, NodeAbsent } from '../requests.ts'
+import { type MessageBus, NothingDone } from '../requests.ts'
 import { type RetryOptions, untilAnswered } from '../waiting.ts'
 import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
@@ -149,7 +149,7 @@ function busOf(connection: NatsConnection, isAway: () => boolean): MessageBus {
         const { subject, data, headers } = message
         // The server says that nobody listens.
         if (data.length === 0 && headers?.code === 503)
-          replies.get(subject)?.reject(new NodeAbsent('no process listens'))
+          replies.get(subject)?.reject(new NothingDone('no process listens'))
         else replies.get(subject)?.resolve(data)
       },
     })
@@ -162,10 +162,10 @@ function busOf(connection: NatsConnection, isAway: () => boolean): MessageBus {
         fail(refusal(error), (subject) => subject === error.subject)
     }
   })()
-  void connection.closed().then(() => fail(new NodeAbsent('the connection to the log servers was closed')))
+  void connection.closed().then(() => fail(new NothingDone('the connection to the log servers was closed')))
   return {
     async request(subject, message, timeoutMs) {
-      if (isAway() || connection.isClosed()) throw new NodeAbsent('no log server is connected')
+      if (isAway() || connection.isClosed()) throw new NothingDone('no log server is connected')
       requests += 1
       const to = `${inbox}.${requests}`
       const reply = { ...Promise.withResolvers<Uint8Array>(), subject }
