@@ -189,45 +189,46 @@ describe('the quotas of a key', () => {
     await clients[0].close()
   })
 
-  it('bound the points of its filter', async () => {
-    const of = (tenant: string, points: number): object => ({ filter: { tenant }, quotas: { points } })
-    const keys = keysFile({ 'the-key-of-tenant-a': of('a', 3), 'the-key-of-tenant-b': of('b', 1) })
-    await using service = await startTestService({ API_KEYS_FILE: keys })
-    const [grpc, http] = clientsOf(service, 'the-key-of-tenant-a')
-    const two = [point('one', 'a'), point('two', 'a')]
-    const stored = await grpc.insertBatch(two, { idempotencyKey: 'two' })
-    const [first] = stored
-    const full = {
-      reason: 'quota_exceeded',
-      message: 'points of the key the-key-of-tenant-a would be 4, the quota is 3',
-      retryAfterMs: undefined,
-    }
-    await assert.rejects(http.insertBatch([point('three', 'a'), point('four', 'a')]), full)
-    const id = '00000000-0000-4000-8000-000000000001'
-    await http.put(id, point('three', 'a'))
-    await assert.rejects(http.insert(point('four', 'a')), full)
-    await assert.rejects(grpc.insert(point('four', 'a')), full)
-    await assert.rejects(grpc.put('00000000-0000-4000-8000-000000000002', point('four', 'a')), full)
-    // What adds no point is no more than before.
-    assert.deepEqual(await grpc.insertBatch(two, { idempotencyKey: 'two' }), stored)
-    await http.insert({ ...point('three replaced', 'a'), id, onConflict: 'replace' })
-    assert.equal((await http.put(id, point('three again', 'a'))).created, false)
-    await http.patch(id, { content: 'three at last' })
-    await http.delete(first!)
-    await grpc.insert(point('four', 'a'))
-    const [other] = clientsOf(service, 'the-key-of-tenant-b')
-    await other.insert(point('one', 'b'))
-    await assert.rejects(other.insert(point('two', 'b')), { reason: 'quota_exceeded' })
-    const [all] = clientsOf(service, apiKey)
-    await all.insert(point('five', 'a'))
-    const response = await fetch(`${service.httpUrl}/points`, {
-      method: 'POST',
-      headers: { authorization: 'the-key-of-tenant-b', 'content-type': 'application/json' },
-      body: '{"vector":[1,2],"payload":{"content_type":"Text","content":"x","attributes":{"tenant":"b"}}}',
+  for (const threads of [0, 2])
+    it(`bound the points of its filter, with ${threads} serving threads`, async () => {
+      const of = (tenant: string, points: number): object => ({ filter: { tenant }, quotas: { points } })
+      const keys = keysFile({ 'the-key-of-tenant-a': of('a', 3), 'the-key-of-tenant-b': of('b', 1) })
+      await using service = await startServedBy(threads, { API_KEYS_FILE: keys })
+      const [grpc, http] = clientsOf(service, 'the-key-of-tenant-a')
+      const two = [point('one', 'a'), point('two', 'a')]
+      const stored = await grpc.insertBatch(two, { idempotencyKey: 'two' })
+      const [first] = stored
+      const full = {
+        reason: 'quota_exceeded',
+        message: 'points of the key the-key-of-tenant-a would be 4, the quota is 3',
+        retryAfterMs: undefined,
+      }
+      await assert.rejects(http.insertBatch([point('three', 'a'), point('four', 'a')]), full)
+      const id = '00000000-0000-4000-8000-000000000001'
+      await http.put(id, point('three', 'a'))
+      await assert.rejects(http.insert(point('four', 'a')), full)
+      await assert.rejects(grpc.insert(point('four', 'a')), full)
+      await assert.rejects(grpc.put('00000000-0000-4000-8000-000000000002', point('four', 'a')), full)
+      // What adds no point is no more than before.
+      assert.deepEqual(await grpc.insertBatch(two, { idempotencyKey: 'two' }), stored)
+      await http.insert({ ...point('three replaced', 'a'), id, onConflict: 'replace' })
+      assert.equal((await http.put(id, point('three again', 'a'))).created, false)
+      await http.patch(id, { content: 'three at last' })
+      await http.delete(first!)
+      await grpc.insert(point('four', 'a'))
+      const [other] = clientsOf(service, 'the-key-of-tenant-b')
+      await other.insert(point('one', 'b'))
+      await assert.rejects(other.insert(point('two', 'b')), { reason: 'quota_exceeded' })
+      const [all] = clientsOf(service, apiKey)
+      await all.insert(point('five', 'a'))
+      const response = await fetch(`${service.httpUrl}/points`, {
+        method: 'POST',
+        headers: { authorization: 'the-key-of-tenant-b', 'content-type': 'application/json' },
+        body: '{"vector":[1,2],"payload":{"content_type":"Text","content":"x","attributes":{"tenant":"b"}}}',
+      })
+      assert.deepEqual([response.status, response.headers.get('retry-after')], [429, null])
+      await Promise.all([grpc, other, all].map((client) => client.close()))
     })
-    assert.deepEqual([response.status, response.headers.get('retry-after')], [429, null])
-    await Promise.all([grpc, other, all].map((client) => client.close()))
-  })
 })
 
 describe('the quotas of a collection', () => {
@@ -347,8 +348,9 @@ describe('the quotas of a collection', () => {
     const [grpc, http] = clientsOf(service, apiKey)
     await http.collections.put('docs')
     const docs = http.collection('docs')
-    const first = await docs.insert(point('one', 'a'))
+    const first = await docs.insert(point('one', 'a'), { idempotencyKey: 'one' })
     await http.collections.put('docs', { quotas: { bytes: 1 } })
+    assert.equal(await docs.insert(point('one', 'a'), { idempotencyKey: 'one' }), first)
     const full = {
       reason: 'quota_exceeded',
       message: /^bytes of the collection docs are \d+, the quota is 1$/,

@@ -1,11 +1,18 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
-import type { Boost, DetailedQuery, Hit, Query } from '../src/client/index.ts'
+import {
+  type Boost,
+  createHttpClient,
+  type DetailedQuery,
+  type Hit,
+  type Query,
+} from '../src/client/index.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { describeBoth, type Transport } from './support/both-transports.ts'
 import { type EmbeddingServer, failure, startEmbeddingServer } from './support/embedding-server.ts'
 import { fixedSeeds, randomVector, seededRandom } from './support/random.ts'
+import { startTestService } from './support/service.ts'
 
 /** Searches whose answers are boosted, diverse, grouped or reranked, against brute forces over an ordinary answer. */
 
@@ -76,7 +83,23 @@ describeBoth(`shaped searches, seed ${seed}`, (transport) => {
     both: { vector, metric: 'Cosine', words: 'word1 word7 word30', balance: 0.4 },
   } as const satisfies Record<string, Partial<Query>>
 
+  const boost: Boost[] = [
+    { recent: { path: 'at', halfLife: '14d' }, weight: 0.2 },
+    { filter: { pinned: true }, weight: 0.3 },
+    { filter: { part: 1 }, weight: -0.1 },
+  ]
+
   before(() => fill(transport, points))
+
+  it('look at as many candidates as they need, however few callers may ask for', async () => {
+    await using service = await startTestService({ MAX_LIMIT: '20' })
+    const client = createHttpClient({ baseUrl: service.httpUrl })
+    await fill({ client, service }, points)
+    for (const target of Object.values(targets)) {
+      const query = { ...target, limit: 20, boost, exact: true }
+      assert.deepEqual(await client.search(query), await transport.client.search(query))
+    }
+  })
 
   it('score a vector by how near it is, relative to the nearest of all points', async () => {
     const all = await ranking(transport, targets.vector)
@@ -92,11 +115,6 @@ describeBoth(`shaped searches, seed ${seed}`, (transport) => {
   for (const [name, target] of Object.entries(targets)) {
     it(`boost what matches and what is recent: by ${name}`, async () => {
       const { client } = transport
-      const boost: Boost[] = [
-        { recent: { path: 'at', halfLife: '14d' }, weight: 0.2 },
-        { filter: { pinned: true }, weight: 0.3 },
-        { filter: { part: 1 }, weight: -0.1 },
-      ]
       const plain = await ranking(transport, target)
       const { hits } = await client.searchHits({
         ...target,

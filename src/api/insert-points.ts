@@ -273,7 +273,7 @@ function answerOf(items: BatchChecker, inserted: Inserted): InsertedBatch {
 }
 
 /** The engine counts the valid items alone; the caller counts all of them. */
-function renumbered(error: DatabaseError, indexes: readonly number[]): DatabaseError {
+export function renumbered(error: DatabaseError, indexes: readonly number[]): DatabaseError {
   const message = error.message.replace(/vectors\[(\d+)\]/g, (_, at) => `vectors[${indexes[Number(at)]}]`)
   return message === error.message ? error : new DatabaseError(error.reason, message)
 }

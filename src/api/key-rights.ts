@@ -23,6 +23,7 @@ import type {
   ReadCall,
 } from '../points/database.ts'
 import { type ApiContext, type CollectionStats, contextOn } from './call.ts'
+import { renumbered } from './insert-points.ts'
 
 /**
  * What the key of a call allows. Operations do not ask: a restricted key gets a context whose collections and points are
@@ -266,10 +267,14 @@ class KeyedDatabase implements Database {
       refusals.push(refusal)
       if (turn.isOver) await turn.next()
     }
-    const added = this.#all.addedBy?.(points, own.identity) ?? points.length
-    await this.#checkPoints(added, options.signal)
-    if (refusals.every((each) => each === undefined)) return await this.#all.insert(points, own)
-    return await this.#insertAllowed(points, refusals, own)
+    const indexes = [...points.keys()].filter((index) => refusals[index] === undefined)
+    if (this.#meter?.quotas.points !== undefined) {
+      const ids = indexes.map((index) => points[index]!.id)
+      const added = (await this.#all.addedBy?.(ids, own.identity)) ?? ids.length
+      await this.#checkPoints(added, options.signal)
+    }
+    if (indexes.length === points.length) return await this.#all.insert(points, own)
+    return await this.#insertAllowed(points, indexes, refusals, own)
   }
 
   /**
@@ -288,20 +293,23 @@ class KeyedDatabase implements Database {
     if (points > max && (await isNew())) throw this.#meter!.refusal('points', points)
   }
 
-  /** Stores the points without a refusal, and reports the others. */
+  /** Stores the points without a refusal, and reports the others. @param indexes of those without */
   async #insertAllowed(
     points: readonly NewPoint[],
+    indexes: readonly number[],
     refusals: readonly (DatabaseError | undefined)[],
     options: InsertOptions,
   ): Promise<Inserted> {
-    const indexes = [...points.keys()].filter((index) => refusals[index] === undefined)
     const allowed = indexes.map((index) => points[index]!)
     const stored = allowed.length === 0 ? { ids: [], errors: [] } : await this.#all.insert(allowed, options)
     const ids: (string | null)[] = points.map(() => null)
     for (const [at, id] of stored.ids.entries()) ids[indexes[at]!] = id
     const errors = [
       ...refusals.flatMap((error, index) => (error === undefined ? [] : [{ index, error }])),
-      ...stored.errors.map(({ index, error }) => ({ index: indexes[index]!, error })),
+      ...stored.errors.map(({ index, error }) => ({
+        index: indexes[index]!,
+        error: renumbered(error, indexes),
+      })),
     ]
     return { ids, errors: errors.sort((a, b) => a.index - b.index) }
   }

@@ -1,6 +1,7 @@
 import type { Keyring } from '../base/api-key.ts'
 import { defaultCollection } from '../base/collection.ts'
 import {
+  cancellation,
   type DatabaseError,
   invalid,
   PartitionsUnavailable,
@@ -80,6 +81,8 @@ export async function runOperation<Name extends OperationName, Answer>(
         : await admit(cluster, call, admission === 'write')
     const inContext = async (context: ApiContext): Promise<Answer> => {
       seen.context = context
+      // The caller can have left while the collection was opened: then the request's bytes are gone.
+      if (call.signal?.aborted) throw cancellation(call.signal)
       const input = await decode()
       if (describedBy === 'input') seen.input = input
       if (concerns !== 'points') seen.name = (input as { readonly name?: string } | undefined)?.name

@@ -6,6 +6,7 @@ import { IdLists, type SearchResults } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import { both } from '../base/key-filter.ts'
 import {
+  candidatesMax,
   detailBytes,
   type HitDetails,
   type HitGroup,
@@ -95,13 +96,14 @@ class ShapedSearch {
     })
     // A point can be among the best of both legs together without being so in one of them.
     const isHybrid = this.#query.words !== undefined && this.#query.vector.length > 0
-    this.#room = Math.max(
+    const wanted = Math.max(
       limit,
       boosts.length > 0 ? boostedMax : 0,
       diversity > 0 ? diversePool : 0,
       rerank?.count ?? 0,
       groupBy === undefined ? 0 : Math.max(isHybrid ? boostedMax : groupedMin, 4 * limit * groupBy.size),
     )
+    this.#room = Math.min(wanted, candidatesMax(this.#context.limits.maxLimit))
     const [found] = (await this.#find([filter], this.#room)) as [Candidate[]]
     this.#query = { ...this.#query, profile: undefined }
     let ranked = found

@@ -25,6 +25,19 @@ export const ttlSecondsMax = 3_155_760_000
 /** All pages of a search by words show at most this many hits, the best. */
 export const pinnedHitsMax = 1000
 
+/** Hits that a search finds and leaves out of its answer: examples, and the point that it searches near. */
+const leftOutMax = 256
+
+/** Returns how many hits a search that boosts, groups or pages looks at: also more than callers may ask for. */
+export function candidatesMax(maxLimit: number): number {
+  return Math.max(maxLimit, pinnedHitsMax)
+}
+
+/** Returns how many hits one search of an index can have. */
+export function foundMax(maxLimit: number): number {
+  return candidatesMax(maxLimit) + leftOutMax
+}
+
 /** The most documents of one request to the reranking endpoint. */
 export const rerankMax = 1000
 

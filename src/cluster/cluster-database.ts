@@ -134,12 +134,17 @@ export class ClusterDatabase implements Database {
     checkDecidable(request)
     const isDrawn = id === undefined
     return await this.#growing(
-      () => this.addedBy(points, identity),
+      () =>
+        this.addedBy(
+          points.map((each) => each.id),
+          identity,
+        ),
       () => this.#write(request, signal, isDrawn ? idSeed[0] : undefined),
+      identity,
     )
   }
 
-  addedBy(...args: Parameters<Collection['addedBy']>): number {
+  addedBy(...args: Parameters<Collection['addedBy']>): Promise<number> {
     return this.#collection.addedBy(...args)
   }
 
@@ -147,8 +152,9 @@ export class ClusterDatabase implements Database {
   async #growing<Result>(
     added: () => number | Promise<number>,
     change: () => Promise<Result>,
+    identity?: InsertOptions['identity'],
   ): Promise<Result> {
-    return await this.#collection.growing(added, change, () => this.count())
+    return await this.#collection.growing(added, change, { points: () => this.count(), identity })
   }
 
   async remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean> {

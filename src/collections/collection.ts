@@ -18,7 +18,7 @@ import {
   type SearchQuery,
   type WordCounts,
 } from '../base/point.ts'
-import { inTurns } from '../base/turns.ts'
+import { inTurns, Turn } from '../base/turns.ts'
 import { Indexer } from '../graphs/indexer.ts'
 import { newFilterId } from '../index/slot-filter.ts'
 import {
@@ -44,6 +44,7 @@ import { bytesOfDetails } from '../search/search-answers.ts'
 import type { NodeLegs } from '../search/word-search.ts'
 import type { Snapshot, Store, StoredPlace } from '../storage/store.ts'
 import { planByFilter } from '../write/by-filter.ts'
+import { keptRequest } from '../write/decide.ts'
 import { Replica, type ReplicaHooks } from '../write/replica.ts'
 import type { TakenPoint } from '../write/requests.ts'
 import { WritePath } from '../write/write-path.ts'
@@ -284,20 +285,34 @@ export class Collection implements Database, AsyncDisposable {
     { onError = 'abort', identity, signal, keyFilter }: InsertOptions = {},
   ): Promise<Inserted> {
     return this.growing(
-      () => this.addedBy(points, identity),
+      () =>
+        this.addedBy(
+          points.map(({ id }) => id),
+          identity,
+        ),
       () => this.#ownWrites.submit({ kind: 'insert', points, onError, identity, keyFilter }, { signal }),
+      { identity },
     )
   }
 
   /** How many points an insert adds: none if it is repeated, and none under an id that is here. */
-  addedBy(points: readonly NewPoint[], identity: InsertOptions['identity']): number {
-    if (identity !== undefined && this.#store.keyedRequest(identity.keyHash) !== undefined) return 0
-    const isHere = (id: string): boolean => this.livePoints.table.find(id) !== -1
-    return points.reduce((added, { id }) => added + Number(id === undefined || !isHere(id)), 0)
+  async addedBy(ids: readonly (string | undefined)[], identity: InsertOptions['identity']): Promise<number> {
+    if (this.#isRepeated(identity)) return 0
+    const turn = new Turn()
+    let added = 0
+    for (const id of ids) {
+      if (id === undefined || this.livePoints.table.find(id) === -1) added += 1
+      if (turn.isOver) await turn.next()
+    }
+    return added
+  }
+
+  #isRepeated(identity: InsertOptions['identity']): boolean {
+    return identity !== undefined && keptRequest(this.#store, identity, Date.now()) !== undefined
   }
 
   /**
-   * Runs a change that adds points or memory.
+   * Runs a change that adds points or memory. A repeated insert adds none.
    *
    * @param points there are now; absent: those of this node
    * @throws DatabaseError `quota_exceeded`
@@ -305,10 +320,13 @@ export class Collection implements Database, AsyncDisposable {
   async growing<Result>(
     added: () => number | Promise<number>,
     change: () => Promise<Result>,
-    points: () => number | Promise<number> = () => this.points,
+    {
+      points = () => this.points,
+      identity,
+    }: Pick<InsertOptions, 'identity'> & { readonly points?: () => number | Promise<number> } = {},
   ): Promise<Result> {
     const meter = this.#meter?.()
-    if (meter === undefined) return await change()
+    if (meter === undefined || this.#isRepeated(identity)) return await change()
     // Counting can take questions to other nodes.
     const more = meter.quotas.points === undefined ? 0 : await added()
     const held = more === 0 ? 0 : await points()

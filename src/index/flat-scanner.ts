@@ -6,7 +6,7 @@ import type { Hits } from './hits.ts'
 import { blockBytes, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
 import { RowReader, ScratchLane } from './slots.ts'
 
-/** One query of a scan. `k` is at most one more than the segment's MAX_LIMIT. */
+/** One query of a scan. `k` is at most `foundMax` of the segment's MAX_LIMIT. */
 export interface ScanQuery {
   readonly vector: Float32Array
   readonly metric: Metric
@@ -44,7 +44,7 @@ export class FlatScanner {
   /** Whether these queries fit into one scan: there are few enough, and their pools fit into the lane. */
   fits(queries: readonly ScanQuery[]): boolean {
     const poolBytes = queries.reduce((sum, { k }) => sum + poolSize(k), 0)
-    return queries.length <= queriesPerScanMax && (queries.length === 1 || poolBytes <= this.#poolBytes)
+    return queries.length <= queriesPerScanMax && poolBytes <= this.#poolBytes
   }
 
   /**

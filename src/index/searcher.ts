@@ -1,3 +1,4 @@
+import { assert } from '../base/errors.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { FlatScanner, type ScanQuery } from './flat-scanner.ts'
 import { GraphAccess } from './graph.ts'
@@ -113,6 +114,7 @@ export class Searcher {
     for (const [list, query] of queries.entries()) {
       const { route, codeScan } = query
       if (route === undefined || isCancelled()) continue
+      assert(this.#segments.length === 0 || this.fits([query]), 'the hits of a walk fit into its lane')
       timed([query], () => {
         if (codeScan === 'instead' && query.matching !== undefined)
           this.#scanCodes(query, query.matching, route, isCancelled, hits, list)

@@ -1,4 +1,5 @@
 import { DatabaseError } from '../base/errors.ts'
+import { foundMax } from '../base/point.ts'
 import { HEADER_BYTES } from '../kernels/graph-header.ts'
 import {
   CODE_HEADER_BYTES,
@@ -223,10 +224,9 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
       : CODE_HEADER_BYTES + (codeBits === 4 ? codeWidth / 2 : codeWidth)
 
   const laneAllocator = new AddressAllocator(queriesPerScanMax * rowBytes)
-  // One more than a caller can ask for, because a search near a stored point also finds the point itself. Audits do not
-  // depend on MAX_LIMIT: their queries are scanned together, each with a pool at an 8-byte boundary.
+  // Audits do not depend on MAX_LIMIT: their queries are scanned together, each with a pool at an 8-byte boundary.
   const auditBytes = queriesPerScanMax * roundUp((auditedNeighbours + 1) * poolEntryBytes, 8)
-  const poolBytes = roundUp(Math.max((options.maxLimit + 1) * poolEntryBytes, auditBytes), rowAlignment)
+  const poolBytes = roundUp(Math.max(foundMax(options.maxLimit) * poolEntryBytes, auditBytes), rowAlignment)
   const lane = {
     pool: laneAllocator.allocate(poolBytes),
     poolBytes,

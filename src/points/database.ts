@@ -134,8 +134,15 @@ export interface Database {
    *   naming the item, for an id that exists
    */
   insert(points: readonly NewPoint[], options?: InsertOptions): Promise<Inserted>
-  /** How many points an insert would add, for quotas; absent: all. */
-  addedBy?(points: readonly NewPoint[], identity: RequestIdentity | undefined): number
+  /**
+   * Resolves with how many points an insert would add, for quotas; absent: all.
+   *
+   * @param ids undefined for those without
+   */
+  addedBy?(
+    ids: readonly (string | undefined)[],
+    identity: RequestIdentity | undefined,
+  ): number | Promise<number>
   /** Removes the point; returns false when no point has this id. `id` is a lower-case UUID. */
   remove(id: string, signal?: AbortSignal, keyFilter?: Filter): Promise<boolean>
   /**

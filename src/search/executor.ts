@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks'
 import type { BudgetSetup, SharedBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
-import { dimensionMax } from '../base/point.ts'
+import { dimensionMax, foundMax } from '../base/point.ts'
 import { EngineThread, ThreadGroup, type ThreadSetup } from '../graphs/engine-thread.ts'
 import { efMax, poolEntryBytes, queriesPerScanMax } from '../index/segment.ts'
 import type { SlotBits } from '../index/slot-filter.ts'
@@ -213,7 +213,7 @@ export interface SubmitterSetup {
 /** Returns the bytes of the largest piece of any index: a scan of one or several queries, or the widest walks. */
 function recordBytesMax(maxLimit: number): number {
   // A lane's pool bounds the results of queries that scan together; its size is rounded up.
-  const scanned = maxLimit + Math.ceil(64 / poolEntryBytes)
+  const scanned = foundMax(maxLimit) + Math.ceil(64 / poolEntryBytes)
   const hits = Math.max(scanned, walksPerPiece * efMax)
   return recordBytes({ dimension: dimensionMax, queries: queriesPerScanMax, hits, ranges: segmentsMax })
 }

@@ -168,7 +168,7 @@ export class SearchPieces {
     )
     const alike = other === -1 ? queries.length : other
     let count = Math.max(1, Math.min(alike, Math.floor(pieceBytes / this.#bytesOf(matching))))
-    while (!this.#options.searcher.fits(queries.slice(0, count))) count -= 1
+    while (count > 1 && !this.#options.searcher.fits(queries.slice(0, count))) count -= 1
     return count
   }
 

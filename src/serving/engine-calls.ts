@@ -1,4 +1,4 @@
-import type { ApiContext, Call, Database, PointsSnapshot } from '../api/call.ts'
+import type { ApiContext, Call, PointsSnapshot } from '../api/call.ts'
 import { collectionNameOf } from '../api/call.ts'
 import type { TakenSnapshot } from '../api/inspect-service.ts'
 import { type OperationName, type OperationRow, operations } from '../api/operations.ts'
@@ -10,11 +10,11 @@ import type { SharedState } from './thread-setup.ts'
 
 /** The methods of a collection that serving threads call. */
 type DatabaseMethod =
-  | ('insert' | 'remove' | 'put' | 'patch' | 'changeByFilter')
+  | ('insert' | 'addedBy' | 'remove' | 'put' | 'patch' | 'changeByFilter')
   | ('get' | 'search' | 'list' | 'count' | 'facets')
 
 export const databaseMethods: readonly DatabaseMethod[] = [
-  ...(['insert', 'remove', 'put', 'patch', 'changeByFilter'] as const),
+  ...(['insert', 'addedBy', 'remove', 'put', 'patch', 'changeByFilter'] as const),
   ...(['get', 'search', 'list', 'count', 'facets'] as const),
 ]
 
@@ -41,7 +41,12 @@ export class EngineCalls {
   readonly #state: SharedState
   readonly #snapshots = new Map<
     number,
-    { readonly snapshot: PointsSnapshot; readonly chunks: AsyncGenerator<Buffer> }
+    {
+      readonly snapshot: PointsSnapshot
+      readonly chunks: AsyncGenerator<Buffer>
+      /** What is kept open for it. */
+      readonly opened: DisposableStack
+    }
   >()
   #lastSnapshot = 0
 
@@ -79,14 +84,14 @@ export class EngineCalls {
       const call = database[method] as (...inputs: unknown[]) => Promise<unknown>
       const output = await call.apply(database, inputs)
       // Whoever learns of the answer finds the dimension that this call may have fixed.
-      if (database.dimension !== dimension) this.#noteDimension(name, database)
+      if (database.dimension !== dimension) this.#noteCollections()
       return output
     })
   }
 
-  #noteDimension(name: string | undefined, { dimension }: Database): void {
-    if (name === undefined) this.#state.dimension = dimension
-    else this.#state.noteCatalog()
+  #noteCollections(): void {
+    this.#state.dimension = this.#context.database.dimension
+    this.#state.noteCatalog()
   }
 
   async #known(collection: string): Promise<KnownCollection> {
@@ -105,22 +110,26 @@ export class EngineCalls {
   async #run<Name extends OperationName>(name: Name, input: undefined, call: Call): Promise<unknown> {
     const { run, concerns, isStreamed }: OperationRow<Name> = operations[name]
     try {
+      // The collection of a snapshot stays open until that is closed.
+      using opened = new DisposableStack()
+      const { collections } = this.#context
+      if (isStreamed && call.collection !== undefined) opened.use(await collections.lease(call.collection))
       const output =
         concerns === 'points' || concerns === 'collections'
           ? await inCollection(this.#context, call, undefined, (context) =>
               run(context, input as never, call),
             )
           : await run(this.#context, input as never, call)
-      return isStreamed ? this.#openSnapshot(output as TakenSnapshot) : output
+      return isStreamed ? this.#openSnapshot(output as TakenSnapshot, opened.move()) : output
     } finally {
-      if (concerns === 'collections') this.#state.noteCatalog()
+      if (concerns === 'collections') this.#noteCollections()
     }
   }
 
-  #openSnapshot({ snapshot, since }: TakenSnapshot): RemoteSnapshot {
+  #openSnapshot({ snapshot, since }: TakenSnapshot, opened: DisposableStack): RemoteSnapshot {
     this.#lastSnapshot += 1
     const number = this.#lastSnapshot
-    this.#snapshots.set(number, { snapshot, chunks: snapshot.chunks({ since }) })
+    this.#snapshots.set(number, { snapshot, chunks: snapshot.chunks({ since }), opened })
     const { databaseId, sequence, points } = snapshot
     return { databaseId, sequence, points, number }
   }
@@ -132,11 +141,12 @@ export class EngineCalls {
   }
 
   #closeSnapshot(number: number): void {
-    const { snapshot, chunks } = this.#snapshots.get(number) ?? {}
+    const { snapshot, chunks, opened } = this.#snapshots.get(number) ?? {}
     this.#snapshots.delete(number)
     // A caller who has left reads no further: only this closes the file of rows.
     // It can have failed meanwhile, and is of no use anyway.
     chunks?.return(undefined).catch(() => {})
     snapshot?.close()
+    opened?.dispose()
   }
 }

@@ -220,8 +220,10 @@ class RemoteCollections implements Pick<Collections, 'lease' | 'aliases' | 'name
   }
 
   #leaseOf(name: string, learnt?: Known): Lease {
+    // An alias may mean another collection before the request ends.
+    const own = (this.#known.get(name) ?? learnt!).name
     const dimension = (): number | undefined => (this.#known.get(name) ?? learnt)?.dimension
-    return { database: remoteDatabase(this.#line, this.#reads, name, dimension), [Symbol.dispose]() {} }
+    return { database: remoteDatabase(this.#line, this.#reads, own, dimension), [Symbol.dispose]() {} }
   }
 }
 

@@ -558,7 +558,11 @@ const changesMax = 100_000
  *
  * @throws DatabaseError `key_reused`
  */
-function keptRequest(store: Store, identity: RequestIdentity, nowMs: number): KeyedRequest | undefined {
+export function keptRequest(
+  store: Store,
+  identity: RequestIdentity,
+  nowMs: number,
+): KeyedRequest | undefined {
   const stored = store.keyedRequest(identity.keyHash)
   if (stored === undefined || nowMs - stored.acceptedMs >= idempotencyKeyLifeMs) return undefined
   if (Buffer.compare(stored.bodyHash, identity.bodyHash) !== 0) throw keyReused()
