@@ -53,21 +53,37 @@ describe('a busy service', () => {
     return figureOf(service, `vicinal_requests_total{${labels}}`)
   }
 
-  /** Runs `body` during a batch that fills the queue. Returns whether the batch was still running at the end. */
-  async function whileFull(body: () => Promise<void>): Promise<boolean> {
-    let ended = false
-    const batch = clients.grpc.searchBatch(queriesOf(4 * maxQueuedQueries)).then(() => {
-      ended = true
-    })
-    await until(async () => ended || (await figureOf(service, 'vicinal_queued_queries')) >= maxQueuedQueries)
+  function queued(): Promise<number> {
+    return figureOf(service, 'vicinal_queued_queries')
+  }
+
+  /**
+   * Runs `body` while a batch is being searched, from the moment when `queuedMin` of its queries wait, and then cancels
+   * what is left of the batch, which must not have ended.
+   */
+  async function duringBatch(
+    client: VectorClient,
+    { queries, queuedMin }: { readonly queries: number; readonly queuedMin: number },
+    body: () => Promise<void>,
+  ): Promise<void> {
+    const controller = new AbortController()
+    const batch = client.searchBatch(queriesOf(queries), { signal: controller.signal })
+    const cancelled = assert.rejects(batch, { reason: 'cancelled' }, 'the batch ended too early')
+    await until(async () => (await queued()) >= queuedMin)
     await body()
-    const full = !ended
-    await batch
-    return full
+    controller.abort()
+    await cancelled
+    await until(async () => (await queued()) === 0)
+  }
+
+  /** Runs `body` while the queue is full. */
+  async function whileFull(body: () => Promise<void>): Promise<void> {
+    const sizes = { queries: 4 * maxQueuedQueries, queuedMin: maxQueuedQueries }
+    await duringBatch(clients.grpc, sizes, body)
   }
 
   it('immediately refuses requests beyond its bound, and says when to retry, on both transports', async () => {
-    const full = await whileFull(async () => {
+    await whileFull(async () => {
       // Fewer queries may be searched elsewhere, and not wait.
       const query = { vector: [...vectors[0]!], similarity: 'Euclidean', limit: 5, ef: 1_000_000 }
       const response = await fetch(`${service.httpUrl}/points/search/batch`, {
@@ -84,17 +100,15 @@ describe('a busy service', () => {
       assert.deepEqual(refusal.metadata.get('retry-after-ms'), ['1000'])
       assert.match(refusal.details, /the maximum is \d+: try again later/)
     })
-    assert.ok(full, 'the batch ended too early to fill the queue')
     for (const client of Object.values(clients)) assert.equal((await client.search(single!)).length, 5)
   })
 
   it('answers health checks and reads while it refuses searches', async () => {
-    const full = await whileFull(async () => {
+    await whileFull(async () => {
       const health = await fetch(`${service.httpUrl}/health`)
       assert.deepEqual([health.status, await health.text()], [200, 'OK'])
       await assert.rejects(clients.grpc.get(randomUUID()), { reason: 'not_found' })
     })
-    assert.ok(full, 'the batch ended too early to fill the queue')
   })
 
   it('cancels the work of a gRPC call after its deadline', async () => {
@@ -102,7 +116,7 @@ describe('a busy service', () => {
     const answered = await outcomes('grpc', 'ok')
     const late = impatient.searchBatch(queriesOf(maxQueuedQueries * 5))
     await assert.rejects(late, { reason: 'deadline_exceeded' })
-    await until(async () => (await figureOf(service, 'vicinal_queued_queries')) === 0)
+    await until(async () => (await queued()) === 0)
     assert.equal(await outcomes('grpc', 'ok'), answered)
     await impatient.close()
   })
@@ -115,11 +129,11 @@ describe('a busy service', () => {
         signal: controller.signal,
       })
       const dropped = assert.rejects(search, { reason: 'cancelled' })
-      await until(async () => (await figureOf(service, 'vicinal_queued_queries')) > 0)
+      await until(async () => (await queued()) > 0)
       controller.abort()
       await dropped
       await until(async () => (await outcomes(transport, 'cancelled')) > cancelled)
-      assert.equal(await figureOf(service, 'vicinal_queued_queries'), 0)
+      assert.equal(await queued(), 0)
     })
 
     it(`returns the answers of a batch in the order of its queries, over ${transport}`, async () => {
@@ -133,16 +147,11 @@ describe('a busy service', () => {
   it('answers single searches before a batch of 10,000 on the same connection', async () => {
     await service.restart({ maxQueuedQueries: 20_000 })
     const client = createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 })
-    let ended = false
-    const batch = client.searchBatch(queriesOf(10_000)).then(() => {
-      ended = true
+    await duringBatch(client, { queries: 10_000, queuedMin: 1 }, async () => {
+      for (let number = 0; number < 5; number += 1) {
+        assert.equal((await client.search(single!)).length, 5)
+      }
     })
-    await until(async () => (await figureOf(service, 'vicinal_queued_queries')) > 0)
-    for (let number = 0; number < 5; number += 1) {
-      assert.equal((await client.search(single!)).length, 5)
-      assert.equal(ended, false, `search ${number} came after the batch`)
-    }
-    await batch
     await client.close()
   })
 })
