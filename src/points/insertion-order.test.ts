@@ -10,6 +10,8 @@ class Points implements OrderedPoints {
   readonly order: OrderIndex = new OrderIndex(this)
   readonly #orders = new Map<number, number>()
   readonly #slots = new Map<number, number>()
+  /** The orders of all points, ascending. */
+  readonly #sorted: number[] = []
   readonly #free: number[] = []
   readonly #random: () => number
   slotCount = 0
@@ -33,12 +35,12 @@ class Points implements OrderedPoints {
   }
 
   get orders(): number[] {
-    return [...this.#slots.keys()].sort((one, other) => one - other)
+    return [...this.#sorted]
   }
 
   change(): void {
     const kind = this.#random()
-    const chosen = this.orders.at(Math.floor(this.#random() * this.size))
+    const chosen = this.#sorted.at(Math.floor(this.#random() * this.size))
     if (kind < 0.5 || chosen === undefined) {
       this.#order += 1 + Math.floor(this.#random() * 3)
       this.#place(this.#order)
@@ -56,12 +58,14 @@ class Points implements OrderedPoints {
     this.order.removed(this.#slots.get(order)!)
     this.#leave(order)
     this.#slots.delete(order)
+    this.#sorted.splice(this.#positionOf(order), 1)
   }
 
   #place(order: number): void {
     const slot = this.#free.pop() ?? this.slotCount
     this.slotCount = Math.max(this.slotCount, slot + 1)
     if (this.#slots.has(order)) this.#leave(order)
+    else this.#sorted.splice(this.#positionOf(order), 0, order)
     this.#orders.set(slot, order)
     this.#slots.set(order, slot)
     this.order.placed(slot, order)
@@ -71,6 +75,17 @@ class Points implements OrderedPoints {
     const slot = this.#slots.get(order)!
     this.#orders.delete(slot)
     this.#free.splice(Math.floor(this.#random() * this.#free.length), 0, slot)
+  }
+
+  /** Returns how many points have a lower order. */
+  #positionOf(order: number): number {
+    let [low, high] = [0, this.#sorted.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#sorted[middle]! < order) low = middle + 1
+      else high = middle
+    }
+    return low
   }
 
   /** Checks pages of all points, of many of them and of few, which are found in two ways. */
