@@ -2,13 +2,15 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { NewPoint, Payload } from '../src/base/point.ts'
 import { appendBatch } from '../src/cluster/log/publisher.ts'
+import { writtenBytesMax } from '../src/cluster/log/records.ts'
 import { encodeRequest } from '../src/cluster/log/request-codec.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
 import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 
-/** Four times the MAX_REQUEST_BYTES of the nodes: the most that one of them writes. */
-const writtenMax = 64 * 1024 * 1024
-const pointCount = 1100
+const maxRequestBytes = 2 * 1024 * 1024
+/** The most that a node writes. */
+const writtenMax = writtenBytesMax(maxRequestBytes)
+const pointCount = 140
 
 /** Takes 65 KB in the log, and 12 KB in JSON. */
 const growing: NewPoint = {
@@ -28,12 +30,14 @@ describe('a batch that is larger than a node would write', () => {
     const idSeed = new Uint8Array(16)
     const request = { kind: 'insert', points, onError: 'abort', idSeed } as const
     const payload = encodeRequest({ request, timeUs: Date.now() * 1000 })
-    // It is also larger than what the nodes apply at the same time.
+    // It is also larger than what the node applies at the same time.
     assert.ok(payload.length > writtenMax)
     await using stack = new AsyncDisposableStack()
     const readAgain = Promise.withResolvers<never>()
     const documents = new SharedMemoryDocuments({ announcementMs: 1e9 })
-    const node = stack.use(new SimulatedNode({ name: 'a', log: readOnce(log, readAgain.reject), documents }))
+    const node = stack.use(
+      new SimulatedNode({ name: 'a', log: readOnce(log, readAgain.reject), documents, maxRequestBytes }),
+    )
     const { node: running } = await node.start()
     const batch = { collection: 'default', origin: 'earlier.1', request: 1, payload, partition: undefined }
     const last = await appendBatch(log.connect(), batch)
@@ -54,7 +58,9 @@ describe('a batch that is larger than a node would write', () => {
     const log = new SharedMemoryLog()
     await using stack = new AsyncDisposableStack()
     const documents = new SharedMemoryDocuments({ announcementMs: 1e9 })
-    const node = stack.use(new SimulatedNode({ name: 'a', log, documents, timeoutMs: 5_000 }))
+    const node = stack.use(
+      new SimulatedNode({ name: 'a', log, documents, maxRequestBytes, timeoutMs: 5_000 }),
+    )
     const { database } = (await node.start()).node
     await assert.rejects(database.insert(points), { reason: 'request_too_large' })
     await database.insert([growing])

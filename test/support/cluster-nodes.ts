@@ -42,6 +42,8 @@ export interface NodeSetup {
   readonly writerExecArgv?: readonly string[] | undefined
   /** Of the engine, in place of the usual ones: then its graphs are saved, too. */
   readonly engine?: Partial<EngineOptions> | undefined
+  /** The setting, which also bounds the bytes that the node applies at the same time; default: 16 MiB. */
+  readonly maxRequestBytes?: number | undefined
   /** 0 for no limit. */
   readonly maxMemoryBytes?: number | undefined
   /** Timeout of writes, and of reads that wait for the log; default: one minute. */
@@ -120,7 +122,7 @@ export class SimulatedNode implements AsyncDisposable {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
     const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv } = this.#setup
-    const { markMs = 20, auditMs = 40 } = this.#setup
+    const { markMs = 20, auditMs = 40, maxRequestBytes = 16 * 1024 * 1024 } = this.#setup
     const { sharding, dimension, beforeStore, timeoutMs = 60_000 } = this.#setup
     const config = { ...settings, nowUs, maxMemoryBytes, ...this.#setup.engine }
     const connection = log.connect()
@@ -144,8 +146,8 @@ export class SimulatedNode implements AsyncDisposable {
       nowUs,
       logger,
       timings: () => undefined,
-      maxBufferedBytes: 16 * 1024 * 1024,
-      maxRequestBytes: 16 * 1024 * 1024,
+      maxBufferedBytes: maxRequestBytes,
+      maxRequestBytes,
       sharding: parts,
       // All nodes share one event loop.
       statsMs: 60_000,
