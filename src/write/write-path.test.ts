@@ -24,16 +24,11 @@ import { WritePath } from './write-path.ts'
 
 const dimension = 8
 let dataDir: string
-let disk: FailingDisk
 
 beforeEach(() => {
   dataDir = mkdtempSync(join(tmpdir(), 'vicinal-write-path-'))
-  disk = new FailingDisk()
 })
-afterEach(() => {
-  disk[Symbol.dispose]()
-  rmSync(dataDir, { recursive: true })
-})
+afterEach(() => rmSync(dataDir, { recursive: true }))
 
 class Points implements ChangeTarget {
   readonly slots: Map<string, number> = new Map()
@@ -208,7 +203,16 @@ interface Fixture {
   readonly commits: () => number
 }
 
-async function withWrites(work: (fixture: Fixture) => Promise<void>, maxQueuedBytes = 1e9): Promise<void> {
+interface FixtureOptions {
+  readonly maxQueuedBytes?: number
+  /** Node options for the writer thread, which is then not shared with other stores. */
+  readonly writerExecArgv?: readonly string[]
+}
+
+async function withWrites(
+  work: (fixture: Fixture) => Promise<void>,
+  { maxQueuedBytes = 1e9, ...options }: FixtureOptions = {},
+): Promise<void> {
   let commits = 0
   const store = await openStore({
     dataDir,
@@ -216,7 +220,7 @@ async function withWrites(work: (fixture: Fixture) => Promise<void>, maxQueuedBy
     onCommit: () => {
       commits += 1
     },
-    writerExecArgv: disk.execArgv,
+    ...options,
   })
   const points = new Points(store)
   const slots = new SlotAllocator(store.slotCount)
@@ -232,6 +236,14 @@ async function withWrites(work: (fixture: Fixture) => Promise<void>, maxQueuedBy
     await writes.path.close()
     await store.close()
   }
+}
+
+/** Only here can a test make the disk fail. */
+async function withFailingDisk(
+  work: (fixture: Fixture & { readonly disk: FailingDisk }) => Promise<void>,
+): Promise<void> {
+  using disk = new FailingDisk()
+  await withWrites((fixture) => work({ ...fixture, disk }), { writerExecArgv: disk.execArgv })
 }
 
 async function storedIds(): Promise<string[]> {
@@ -305,7 +317,7 @@ describe('grouping', () => {
 describe('a batch', () => {
   it('is stored completely or not at all when the disk becomes full', async () => {
     let kept: readonly string[] = []
-    await withWrites(async ({ writes, points, store }) => {
+    await withFailingDisk(async ({ writes, points, store, disk }) => {
       kept = await insertIds(writes, pointsOf(10))
       // The batch needs several writes; the first one succeeds.
       disk.fail({ operation: 'write', code: 'ENOSPC', after: 1 })
@@ -321,7 +333,7 @@ describe('a batch', () => {
 describe('a full disk', () => {
   it('fails only changes that need space: in one group, deletions and small inserts succeed', async () => {
     const kept: string[] = []
-    await withWrites(async ({ writes }) => {
+    await withFailingDisk(async ({ writes, disk }) => {
       const [a, b, c] = await insertIds(writes, pointsOf(3))
       // The group of four fails, then the larger insertion alone.
       disk.fail({ operation: 'write', code: 'ENOSPC', times: 2 })
@@ -344,7 +356,7 @@ describe('a full disk', () => {
   })
 
   it('leaves the slots of a failed insertion to the next one', async () => {
-    await withWrites(async ({ writes, points, store }) => {
+    await withFailingDisk(async ({ writes, points, store, disk }) => {
       await insertIds(writes, pointsOf(2))
       disk.fail({ operation: 'fdatasync', code: 'ENOSPC' })
       await assert.rejects(insertIds(writes, pointsOf(3)), { reason: 'disk_full' })
@@ -355,7 +367,7 @@ describe('a full disk', () => {
   })
 
   it('at the first insertion leaves the dimension undefined', async () => {
-    await withWrites(async ({ writes, store }) => {
+    await withFailingDisk(async ({ writes, store, disk }) => {
       disk.fail({ operation: 'write', code: 'ENOSPC' })
       await assert.rejects(insertIds(writes, pointsOf(1)), { reason: 'disk_full' })
       assert.equal(store.dimension, undefined)
@@ -463,7 +475,7 @@ describe('a full disk that has no room for many deletions at once', () => {
 describe('a broken disk', () => {
   it('fails the group and every later change, and a restart serves the acknowledged changes', async () => {
     let kept: string | undefined
-    await withWrites(async ({ writes, points }) => {
+    await withFailingDisk(async ({ writes, points, disk }) => {
       kept = await insertOne(writes)
       disk.fail({ operation: 'fdatasync', code: 'EIO' })
       const refusal = { reason: 'internal', message: /the disk failed: writes are stopped/ }
@@ -523,7 +535,7 @@ describe('a request with a key', () => {
   })
 
   it('releases its key when it fails or is cancelled, and a waiting repetition is stored instead', async () => {
-    await withWrites(async ({ writes, points }) => {
+    await withFailingDisk(async ({ writes, points, disk }) => {
       disk.fail({ operation: 'write', code: 'ENOSPC', times: 1 })
       await assert.rejects(insertIds(writes, pointsOf(2), { identity: identity(1) }), { reason: 'disk_full' })
       const gone = new AbortController()
@@ -537,7 +549,7 @@ describe('a request with a key', () => {
   })
 
   it('is not looked up on a broken disk: visible changes may not be durable', async () => {
-    await withWrites(async ({ writes }) => {
+    await withFailingDisk(async ({ writes, disk }) => {
       await insertIds(writes, pointsOf(1), { identity: identity(1) })
       disk.fail({ operation: 'fdatasync', code: 'EIO' })
       await assert.rejects(insertOne(writes), { reason: 'internal' })
@@ -574,25 +586,31 @@ describe('a request with a key', () => {
 
 describe('the queue', () => {
   it('refuses more bytes than it holds, names the limit, and accepts changes again afterwards', async () => {
-    await withWrites(async ({ writes, queued }) => {
-      const first = insertIds(writes, pointsOf(3, 'y'.repeat(100)))
-      const waiting = queued.used
-      assert.ok(waiting > 3 * (dimension * 4 + 100))
-      await assert.rejects(insertOne(writes), {
-        reason: 'overloaded',
-        message: `${waiting} bytes of changes are waiting for the disk, the maximum is 500 (MAX_BUFFERED_BYTES): try again later`,
-      })
-      assert.equal(queued.used, waiting)
-      await first
-      await insertOne(writes)
-      assert.equal(queued.used, 0)
-    }, 500)
+    await withWrites(
+      async ({ writes, queued }) => {
+        const first = insertIds(writes, pointsOf(3, 'y'.repeat(100)))
+        const waiting = queued.used
+        assert.ok(waiting > 3 * (dimension * 4 + 100))
+        await assert.rejects(insertOne(writes), {
+          reason: 'overloaded',
+          message: `${waiting} bytes of changes are waiting for the disk, the maximum is 500 (MAX_BUFFERED_BYTES): try again later`,
+        })
+        assert.equal(queued.used, waiting)
+        await first
+        await insertOne(writes)
+        assert.equal(queued.used, 0)
+      },
+      { maxQueuedBytes: 500 },
+    )
   })
 
   it('accepts a request larger than the limit when nothing else waits', async () => {
-    await withWrites(async ({ writes }) => {
-      assert.equal((await insertIds(writes, pointsOf(100))).length, 100)
-    }, 500)
+    await withWrites(
+      async ({ writes }) => {
+        assert.equal((await insertIds(writes, pointsOf(100))).length, 100)
+      },
+      { maxQueuedBytes: 500 },
+    )
   })
 
   it('drops requests that were cancelled before their commit, and stores the rest of the group', async () => {
@@ -634,7 +652,7 @@ describe('the queue', () => {
 describe('sequence numbers', () => {
   it('are kept by the requests of a group that fails on a full disk and is retried one by one', async () => {
     let small: string | undefined
-    await withWrites(async ({ writes, points, store }) => {
+    await withFailingDisk(async ({ writes, points, store, disk }) => {
       const [a, b] = await insertIds(writes, pointsOf(3))
       // The group of four fails, then the larger insertion alone.
       disk.fail({ operation: 'write', code: 'ENOSPC', times: 2 })
@@ -671,7 +689,7 @@ describe('sequence numbers', () => {
     const random = seededRandom(seed)
     const sequences: number[] = []
     for (let restart = 0; restart < 4; restart += 1) {
-      await withWrites(async ({ writes, points, store }) => {
+      await withFailingDisk(async ({ writes, points, store, disk }) => {
         assert.equal(store.sequence, sequences.at(-1) ?? 0, `seed ${seed}, restart ${restart}`)
         for (let round = 0; round < 12; round += 1) {
           if (random() < 0.4)
