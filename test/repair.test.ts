@@ -139,7 +139,7 @@ describe('a repair', () => {
         else assert.partialDeepStrictEqual(point, { id, ...points[slot]! })
       }
       const left = new Set(ids.filter((_, slot) => !gone.has(slot)))
-      for (const slot of [...gone, 0, 1]) {
+      for (const slot of [...[...gone].slice(0, 8), 0, 1]) {
         const { vector } = points[slot]!
         for (const metric of distanceMetrics) {
           const [all] = (await collection.search([{ vector, metric, limit: count, ef: 1 }])).ids.strings()

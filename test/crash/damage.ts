@@ -224,11 +224,16 @@ export function flips(size: number, count: number, random: () => number): Damage
 /** The page size of LMDB's file on most machines. */
 const pageBytes = 4096
 
+/** The stores that a probe opens share writer threads, as those of tests do. */
+const sharedThreads = `--import=${new URL('../../scripts/test-threads.ts', import.meta.url)}`
+
 /** A process that opens one directory after the other until one of them crashes it. */
 class Probe implements AsyncDisposable {
-  readonly #process: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'damage-probe.ts')], {
-    stdio: ['pipe', 'pipe', 'ignore'],
-  })
+  readonly #process: ChildProcess = spawn(
+    process.execPath,
+    [sharedThreads, join(import.meta.dirname, 'damage-probe.ts')],
+    { stdio: ['pipe', 'pipe', 'ignore'] },
+  )
   readonly #ended: Promise<string> = once(this.#process, 'close').then(
     ([code, signal]) => `ended with ${signal ?? code}`,
   )
