@@ -232,11 +232,6 @@ export class AttributeIndex {
     }
   }
 
-  /** As `facets`, for one path. */
-  *facet(path: string, within: SlotSet | undefined, limit: number): Generator<void, readonly FacetCount[]> {
-    return (yield* this.facets([path], within, limit)).get(path)!
-  }
-
   /** Yields the contents of an index file, in steps. Slots touched between steps may be wrong. */
   blocks(orders: NumberField): Generator<Block, void> {
     return indexBlocks(this.#source, this.#shapes, orders)

@@ -3,7 +3,7 @@ import { idBytes, idFromBytes, idToBytes } from '../../src/base/ids.ts'
 import { idsFromSeed, type PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
 import { RecordAssembler } from '../../src/cluster/log/records.ts'
-import { decodeRequest } from '../../src/cluster/log/request-codec.ts'
+import { decodeInTurns } from '../../src/cluster/log/request-codec.ts'
 import { PartitionDigest } from '../../src/storage/applied.ts'
 import { changesPerRecord, type LoggedInsert, type LoggedRequest } from '../../src/write/requests.ts'
 import type { SharedMemoryLog } from './memory-log.ts'
@@ -54,7 +54,7 @@ export class ClusterModel {
         model.#clocks.push(before)
         continue
       }
-      const { request, timeUs } = decodeRequest(batch.payload)
+      const { request, timeUs } = await decodeInTurns(batch.payload)
       model.#clocks.push(Math.max(before, Math.min(timeUs, (batch.appendedMs + 10_000) * 1000)))
       if (!('points' in request || 'id' in request || 'ids' in request)) continue
       const outcome = model.#apply(request, position)

@@ -2,7 +2,7 @@ import { newId, PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import { fromBytes, toBytes } from '../../src/base/plain-values.ts'
 import { atOnce } from '../../src/base/turns.ts'
 import type { BatchToAppend } from '../../src/cluster/log/publisher.ts'
-import { decodeRequest } from '../../src/cluster/log/request-codec.ts'
+import { decodeInTurns } from '../../src/cluster/log/request-codec.ts'
 import { decodeQuestion } from '../../src/cluster/questions.ts'
 import type { PeerHandler } from '../../src/cluster/requests.ts'
 import type { Inserted } from '../../src/points/database.ts'
@@ -52,7 +52,7 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
       handlers.set('write', async (body, call) => {
         const written = atOnce(fromBytes(await (answer(body, call) as Promise<Uint8Array>))) as object
         const { batch } = await decodeQuestion<{ readonly batch: BatchToAppend }>(body)
-        const { request } = decodeRequest(batch.payload)
+        const { request } = await decodeInTurns(batch.payload)
         const result = { version: 65_536, created: true }
         return atOnce(toBytes(request.kind === 'put' ? { ...written, result } : written))
       })

@@ -15,7 +15,7 @@ import type { NewPoint, Patch, Payload, Precondition } from '../../base/point.ts
 import { LogRequestSchema } from '../../messages/generated/cluster_pb.js'
 import { encode } from '../../messages/writer.ts'
 import { UnknownRecord } from './records.ts'
-import { type ClusterRequest, decodeRequest, encodeRequest } from './request-codec.ts'
+import { type ClusterRequest, decodeInTurns, encodeRequest } from './request-codec.ts'
 
 /** Random requests of every kind, from a seed. */
 class Requests {
@@ -212,29 +212,29 @@ class Requests {
 }
 
 describe('the codec of requests', () => {
-  it('reads back what was written', () => {
+  it('reads back what was written', async () => {
     for (let seed = 1; seed <= 3000; seed += 1) {
       const request = new Requests(seed).any()
-      const decoded = decodeRequest(encodeRequest({ request, timeUs: seed * 1e9 + 0.5 }))
+      const decoded = await decodeInTurns(encodeRequest({ request, timeUs: seed * 1e9 + 0.5 }))
       assert.deepEqual(decoded, { request, timeUs: seed * 1e9 + 0.5 }, `seed ${seed}`)
     }
   })
 
-  it('keeps the order in which a patch sets paths', () => {
+  it('keeps the order in which a patch sets paths', async () => {
     const set = new Map<string, AttributeValue>([
       ['b.c', 1],
       ['b', new Map()],
     ])
     const request = { kind: 'patch', id: idFromBytes(new Uint8Array(16)), patch: { set } } as const
-    const decoded = decodeRequest(encodeRequest({ request, timeUs: 0 })).request
+    const decoded = (await decodeInTurns(encodeRequest({ request, timeUs: 0 }))).request
     assert.deepEqual(decoded.kind === 'patch' && [...decoded.patch.set!.keys()], ['b.c', 'b'])
   })
 
-  it('keeps what words declare, which nodes compare', () => {
+  it('keeps what words declare, which nodes compare', async () => {
     const words = { language: 'german', paths: [{ path: 'content', weight: 2 }], k1: 1.5, b: 0.5 } as const
     const settings = { dimension: undefined, hnsw: { m: undefined, efConstruction: undefined }, words }
     const request = { kind: 'create', name: 'a', settings } as const
-    const decoded = decodeRequest(encodeRequest({ request, timeUs: 0 })).request
+    const decoded = (await decodeInTurns(encodeRequest({ request, timeUs: 0 }))).request
     const declared = (decoded.kind === 'create' && decoded.settings.words) || undefined
     assert.equal(declared && wordsText(declared), wordsText(words))
     const { language, paths, k1, b } = words
@@ -242,7 +242,7 @@ describe('the codec of requests', () => {
     assert.notEqual(wordsText({ ...words, b: undefined }), wordsText(words))
   })
 
-  it('refuses the records of later programs', () => {
+  it('refuses the records of later programs', async () => {
     const bytes = encodeRequest({ request: { kind: 'barrier' }, timeUs: 1 })
     for (const later of [
       { version: 2, request: { case: 'barrier', value: {} } },
@@ -251,25 +251,25 @@ describe('the codec of requests', () => {
       { version: 1, request: { case: 'each', value: { ids: Buffer.alloc(17), filter: all } } },
       { version: 1, request: { case: 'patch', value: { patch: {} } } },
     ] as const) {
-      assert.throws(() => decodeRequest(encode(LogRequestSchema, later)), UnknownRecord)
+      await assert.rejects(async () => await decodeInTurns(encode(LogRequestSchema, later)), UnknownRecord)
     }
-    assert.throws(() => decodeRequest(Buffer.concat([bytes, Buffer.of(0)])), UnknownRecord)
+    await assert.rejects(async () => await decodeInTurns(Buffer.concat([bytes, Buffer.of(0)])), UnknownRecord)
   })
 
-  it('reads a filter that is as deep as any can be', () => {
+  it('reads a filter that is as deep as any can be', async () => {
     let filter: Filter = { kind: 'condition', path: 'a', test: { op: 'exists' } }
     for (let depth = 0; depth < 3 * filterLimits.depth; depth += 1) filter = { kind: 'not', of: filter }
     const request = { ...new Requests(1).each(), filter }
-    assert.deepEqual(decodeRequest(encodeRequest({ request, timeUs: 1 })).request, request)
+    assert.deepEqual((await decodeInTurns(encodeRequest({ request, timeUs: 1 }))).request, request)
   })
 
-  it('refuses bytes that end inside a part, and allocates nothing for them', () => {
+  it('refuses bytes that end inside a part, and allocates nothing for them', async () => {
     for (let seed = 1; seed <= 200; seed += 1) {
       const request = new Requests(seed).any()
       const bytes = encodeRequest({ request, timeUs: 1 })
       for (let end = 0; end < bytes.length; end += 1 + (bytes.length >> 6)) {
         try {
-          assert.notDeepEqual(decodeRequest(bytes.subarray(0, end)), { request, timeUs: 1 })
+          assert.notDeepEqual(await decodeInTurns(bytes.subarray(0, end)), { request, timeUs: 1 })
         } catch (error) {
           assert(error instanceof UnknownRecord, `seed ${seed}, ${end} bytes: ${error}`)
         }

@@ -93,15 +93,10 @@ function* encodeSteps({ request, timeUs }: TimedRequest): Generator<void, Buffer
 }
 
 /**
- * Decodes the payload of a record, whose checksum was right.
+ * Decodes the payload of a record, whose checksum was right, in turns.
  *
  * @throws UnknownRecord for what this program does not write
  */
-export function decodeRequest(bytes: Uint8Array): TimedRequest {
-  return atOnce(decodeSteps(bytes))
-}
-
-/** The same in turns, for requests with any number of points. */
 export function decodeInTurns(bytes: Uint8Array): TimedRequest | Promise<TimedRequest> {
   return inTurns(decodeSteps(bytes))
 }

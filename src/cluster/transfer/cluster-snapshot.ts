@@ -286,8 +286,7 @@ export class SnapshotPartSender {
     if (token !== '') await this.#options.applier.waitFor(position, signal, keptMs)
     using opened = await this.#claim(collection, token)
     checkHolds(opened.held, partitions)
-    const digest = new PartitionDigest(opened.snapshot.applied?.digest)
-    const points = [...partitions].reduce((sum, each) => sum + digest.pointsIn(each), 0)
+    const points = new PartitionDigest(opened.snapshot.applied?.digest).pointsOf(partitions)
     yield* opened.snapshot.chunks({ since, part: { partitions, points } })
   }
 

@@ -84,21 +84,17 @@ export class Survey implements Disposable {
   readonly tables: Tables
   readonly #rows: RowWindow | undefined
 
-  private constructor(dataDir: string, tables: Tables, meta: Meta) {
-    this.dataDir = dataDir
-    this.tables = tables
-    this.meta = meta
-    const { rows } = tables.files
-    this.#rows = meta.dimension === undefined ? undefined : new RowWindow(rows, meta.dimension)
-  }
-
   /**
    * Begins a survey of one collection.
    *
    * @throws Error if the collection is so damaged that nothing can be read
    */
-  static of(dataDir: string, tables: Tables): Survey {
-    return new Survey(dataDir, tables, readMeta(tables))
+  constructor(dataDir: string, tables: Tables) {
+    this.dataDir = dataDir
+    this.tables = tables
+    this.meta = readMeta(tables)
+    const { dimension } = this.meta
+    this.#rows = dimension === undefined ? undefined : new RowWindow(tables.files.rows, dimension)
   }
 
   /**
@@ -324,7 +320,7 @@ export class DirectorySurvey implements AsyncDisposable {
     catalog.read(tables.catalog, databasePath(dataDir), checked.keys())
     leftovers(dataDir, catalog)
     this.#tables = tables
-    this.main = Survey.of(dataDir, tables.of(mainNumber, defaultCollection))
+    this.main = new Survey(dataDir, tables.of(mainNumber, defaultCollection))
     opened.use(this.main)
     this.collections = [...catalog.collections.values()].sort((a, b) => a.number - b.number)
     this.#opened = opened.move()
@@ -350,7 +346,7 @@ export class DirectorySurvey implements AsyncDisposable {
    * @throws Error if the collection is so damaged that nothing of it can be read
    */
   collection({ number, name }: CollectionRecord): Survey {
-    return Survey.of(this.#dataDir, this.#tables.of(number, name))
+    return new Survey(this.#dataDir, this.#tables.of(number, name))
   }
 
   indexDirectory({ number }: Pick<CollectionRecord, 'number'>): string {

@@ -212,19 +212,6 @@ export class ByteSource {
     return all.subarray(0, length)
   }
 
-  /** Yields everything after the pieces that were taken, as it arrives. */
-  async *rest(): AsyncGenerator<Uint8Array> {
-    try {
-      do {
-        const pieces = this.#pieces.splice(0)
-        this.#available = 0
-        yield* pieces
-      } while (await this.#more())
-    } finally {
-      await this.close()
-    }
-  }
-
   async isAtEnd(): Promise<boolean> {
     while (this.#available === 0) if (!(await this.#more())) return true
     return false
