@@ -12,7 +12,7 @@ import { type Config, readConfig } from '../config.ts'
 import { mainNumber } from '../storage/catalog.ts'
 import { DirectorySurvey, repair } from '../storage/check/survey.ts'
 import { openDataStore } from '../storage/data-store.ts'
-import { checkReplaced, databasePath, indexDirectory, refuseFormer } from '../storage/files/data-directory.ts'
+import { checkReplaced, databasePath, indexDirectory } from '../storage/files/data-directory.ts'
 import type { Backup, BackupManifest, Backups } from '../storage/snapshot/backup.ts'
 import {
   continues,
@@ -138,7 +138,6 @@ async function openStored(config: Config): Promise<AsyncDisposable & { readonly 
   const { dataDir } = config
   checkReplaced(dataDir)
   // Opening would create missing files.
-  refuseFormer(dataDir)
   if (!existsSync(databasePath(dataDir))) {
     throw new Error(`nothing is stored in ${dataDir}`)
   }

@@ -16,7 +16,6 @@ import {
 import { createLogger } from '../base/log.ts'
 import { digestBytes, heldBytes } from './applied.ts'
 import { Catalog, dataVersion, mainNumber } from './catalog.ts'
-import { DirectorySurvey } from './check/survey.ts'
 import { openDataStore, type StoreOptions } from './data-store.ts'
 import { databasePath, leaveClosedMark, rowFilePath, takeClosedMark } from './files/data-directory.ts'
 import { decodeMeta, emptyMeta, encodeMeta } from './key-layout.ts'
@@ -349,18 +348,6 @@ describe('the format of a data directory', () => {
       )
     }
     await opened.root.close()
-  })
-
-  it('of an earlier version is refused with the way over', async () => {
-    mkdirSync(dataDir)
-    writeFileSync(join(dataDir, 'points.mdb'), '')
-    const refusal = /written by an earlier version.*export the collections with that version.*import them/
-    await assert.rejects(
-      withData(async () => {}),
-      refusal,
-    )
-    await assert.rejects(DirectorySurvey.open(dataDir), refusal)
-    assert.ok(!existsSync(databasePath(dataDir)))
   })
 
   it('is only checked page by page after a stop without a close, or when its file has changed', async () => {

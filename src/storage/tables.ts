@@ -6,7 +6,7 @@ import { newId } from '../base/partitions.ts'
 import { firstCatalog, mainNumber, numbersOnDisk } from './catalog.ts'
 import { journalNumber } from './changes/change-journal.ts'
 import { LmdbCheck, LmdbFault, type TreeReader } from './check/lmdb-check.ts'
-import { databasePath, refuseFormer, rowFilePath } from './files/data-directory.ts'
+import { databasePath, rowFilePath } from './files/data-directory.ts'
 import {
   type Access,
   makeEnvironment,
@@ -83,7 +83,6 @@ export interface OpenedDatabase {
  * @throws DatabaseError if it cannot be opened, or a part that all collections share is damaged
  */
 export async function openDatabase(dataDir: string, isClosed: boolean): Promise<OpenedDatabase> {
-  refuseFormer(dataDir)
   if (!existsSync(databasePath(dataDir))) await makeDatabase(dataDir)
   return isClosed ? openUnchecked(dataDir) : openChecked(dataDir, 'write')
 }
@@ -103,7 +102,6 @@ export function openDatabaseToRead(dataDir: string): OpenedDatabase {
  * @throws DatabaseError like `openDatabase`
  */
 export function openDamagedDatabase(dataDir: string): OpenedDatabase {
-  refuseFormer(dataDir)
   if (!existsSync(databasePath(dataDir))) throw missing(dataDir)
   return openChecked(dataDir, 'write')
 }
@@ -286,8 +284,6 @@ function checkTables(check: LmdbCheck): ReadonlyMap<number, string | undefined> 
       found[name](key, page, at, bytes, collection)
     }
   const visits: Readonly<Record<string, Visit>> = {
-    // Of version 2 of the catalog, so that its reader can report the version.
-    aliases: () => {},
     catalog: () => {},
     live: points('live'),
     meta: points('meta'),

@@ -81,13 +81,7 @@ export async function readTopology(
 ): Promise<{ readonly topology: Topology; readonly revision: number }> {
   const document = await documents.get(topologyDocument)
   if (document === undefined) return { topology: noTopology, revision: 0 }
-  const topology = fromJson<Topology>(document.value)
-  if (topology.ownership === undefined) {
-    throw new Error(
-      'the topology of the cluster is one of an earlier program: found a new cluster with a backup of its points',
-    )
-  }
-  return { topology, revision: document.revision }
+  return { topology: fromJson(document.value), revision: document.revision }
 }
 
 /** Returns a member by its name, which may be any text, such as `constructor`. */

@@ -15,7 +15,6 @@ import {
   databasePath,
   indexDirectory,
   makeDirectory,
-  refuseFormer,
   setAsidePath,
 } from '../files/data-directory.ts'
 import { readFully } from '../files/row-file.ts'
@@ -311,10 +310,8 @@ export class DirectorySurvey implements AsyncDisposable {
   private constructor(dataDir: string, opened: AsyncDisposableStack) {
     this.#dataDir = dataDir
     const catalog = new Catalog()
-    if (!existsSync(databasePath(dataDir)) && numbersOnDisk(dataDir).length === 0) {
-      refuseFormer(dataDir)
+    if (!existsSync(databasePath(dataDir)) && numbersOnDisk(dataDir).length === 0)
       throw new Error(`nothing is stored in ${dataDir}`)
-    }
     const { root, tables, checked } = openDamagedDatabase(dataDir)
     opened.defer(() => root.close())
     catalog.read(tables.catalog, databasePath(dataDir), checked.keys())

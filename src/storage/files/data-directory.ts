@@ -13,7 +13,6 @@ import {
 import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { DatabaseError } from '../../base/errors.ts'
 import { syncDirectory } from '../../base/files.ts'
 
 /** The files of a data directory: key-layout.ts and catalog.ts describe their contents. */
@@ -35,8 +34,6 @@ export const changesPath = (dataDir: string): string => join(dataDir, 'changes')
 export const setAsidePath = (dataDir: string): string => join(dataDir, 'set-aside')
 /** Exists if the last program closed the directory after its work: see `takeClosedMark`. */
 const closedPath = (dataDir: string): string => join(dataDir, 'closed')
-/** The database of the default collection in directories of earlier versions. */
-const formerPath = (dataDir: string): string => join(dataDir, 'points.mdb')
 
 /**
  * Creates the directory and its parents durably, if missing.
@@ -68,19 +65,6 @@ const writtenPaths: readonly ((dataDir: string) => string)[] = [
   lockPath,
   collectionsDirectory,
 ]
-
-/**
- * Checks that no earlier version wrote the directory.
- *
- * @throws DatabaseError that names the way over
- */
-export function refuseFormer(dataDir: string): void {
-  if (!existsSync(formerPath(dataDir))) return
-  throw new DatabaseError(
-    'internal',
-    `${dataDir} was written by an earlier version, whose files this version does not read. Nothing is damaged: export the collections with that version (vicinal export), and import them into a new data directory with this one (vicinal import).`,
-  )
-}
 
 /**
  * Returns whether the last program closed the directory after its work, and LMDB's file has not changed since. Removes
