@@ -13,6 +13,9 @@ scripts/make-venv.sh "$DEVELOPMENT_ENVIRONMENT" "${packages[@]/%//requirements-d
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export WHEELS=$work/wheels
+"$DEVELOPMENT_ENVIRONMENT/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$WHEELS" \
+  "${packages[@]/#/./}"
 for package in "${packages[@]}"; do
   "$package/check.sh" > "$work/${package//\//-}" 2>&1 &
   checks+=($!)

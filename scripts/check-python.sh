@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks a Python package of this repository as CI does: lint, types, tests against the service of this checkout, and
 # the wheel, installed into an empty environment. The development environment is reused until its requirements change;
-# DEVELOPMENT_ENVIRONMENT names one that has them.
+# DEVELOPMENT_ENVIRONMENT names one that has them, and WHEELS a directory with the wheels of this repository.
 #
 #   scripts/check-python.sh DIRECTORY [DIRECTORY OF A REQUIRED PACKAGE OF THIS REPOSITORY]
 set -euo pipefail
@@ -23,8 +23,16 @@ bin=$environment/bin
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$bin/pip" wheel --no-deps --no-build-isolation --wheel-dir "$work" "$package" ${needed:+"$needed"}
+wheels=${WHEELS:-$work}
+[ -n "${WHEELS:-}" ] ||
+  "$bin/pip" wheel --no-deps --no-build-isolation --wheel-dir "$wheels" "$package" ${needed:+"$needed"}
+wheel_of() {
+  local name
+  name=$(sed -n 's/^name = "\(.*\)"$/\1/p' "$1/pyproject.toml")
+  echo "$wheels/${name//-/_}"-[0-9]*.whl
+}
 # Without a pip of its own and without compiling all modules, an empty environment is ready in half the time.
 "$python" -m venv --without-pip "$work/empty"
-"$bin/pip" --python "$work/empty/bin/python" install --no-compile --constraint requirements-dev.txt "$work"/*.whl
+"$bin/pip" --python "$work/empty/bin/python" install --no-compile --constraint requirements-dev.txt \
+  "$(wheel_of "$package")" ${needed:+"$(wheel_of "$needed")"}
 "$work/empty/bin/python" tests/use_installed.py
