@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { childThreads } from '../support/service.ts'
 import { Campaign, type Death, type Size } from './campaign.ts'
 import { canTrace } from './strace.ts'
 
 /** The short form; `npm run test:crash` runs for as long as requested. */
 
-const atCalls: readonly Death[] = canTrace()
-  ? [
-      { kind: 'at a call', call: 'fdatasync', side: 'before', nth: 9 },
-      { kind: 'at a call', call: 'pwrite64', side: 'after', nth: 12 },
-    ]
-  : []
+/** Calls of the thread that writes, whichever threads serve. */
+const atCalls: readonly Death[] =
+  canTrace() && childThreads === '1'
+    ? [
+        { kind: 'at a call', call: 'fdatasync', side: 'before', nth: 9 },
+        { kind: 'at a call', call: 'pwrite64', side: 'after', nth: 12 },
+      ]
+    : []
 
 describe('a service that is killed and started again', { concurrency: true }, () => {
   const seed = 20_260_601
