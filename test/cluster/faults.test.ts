@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { VectorClient } from '../../src/client/client.ts'
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import { createHttpClient } from '../../src/client/http-client.ts'
@@ -65,12 +66,14 @@ describe('a cluster of three nodes and three log servers', { skip: natsMissing()
           await client.insert({ vector: [ids.length, 1], payload: { contentType: 'Text', content: '' } }),
         )
         ends.writes.push(performance.now())
+        await pause(5)
       }
     }
     const read = async (client: VectorClient): Promise<void> => {
       while (!isOver) {
         await client.search({ vector: [1, 2], limit: 3, metric: 'Euclidean' })
         ends.reads.push(performance.now())
+        await pause(5)
       }
     }
     const working = Promise.all(
