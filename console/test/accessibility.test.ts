@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
-import { faultsOf } from './axe.ts'
+import { colourRules, faultsOf } from './axe.ts'
 import { type ConsoleBrowser, glosses, missingChromium, startConsole, storeGlosses } from './browser.ts'
 
 /** An address, and the steps that bring the page into the state to check. */
@@ -65,7 +65,10 @@ describe('the pages of the console', { skip: missingChromium }, () => {
     await console[Symbol.asyncDispose]()
   })
 
-  for (const colorScheme of ['light', 'dark'] as const) {
+  for (const [colorScheme, rules] of [
+    ['light', undefined],
+    ['dark', colourRules],
+  ] as const) {
     it(`have no accessibility violations, in ${colorScheme} colours`, async () => {
       const opened: readonly Opened[] = [
         [
@@ -114,7 +117,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
       for (const [hash, ready] of opened) {
         const page = await console.open(hash, { colorScheme })
         await ready(page)
-        assert.deepEqual(await faultsOf(page), [], `${hash} in ${colorScheme}`)
+        assert.deepEqual(await faultsOf(page, rules), [], `${hash} in ${colorScheme}`)
         await page.close()
       }
     })
