@@ -37,7 +37,7 @@ const installedMaxKilobytes = 60_000
 try {
   install()
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
-  assert.equal(vicinal('--version'), `${version}\n`)
+  assert.equal(run('npx', ['--no-install', 'vicinal', '--version'], project), `${version}\n`)
   assert.match(vicinal('--help'), /Usage: vicinal/)
   await useService()
   await stopWithNpx()
@@ -194,7 +194,7 @@ function checkTypes(): void {
 }
 
 function vicinal(...args: readonly string[]): string {
-  return run('npx', ['--no-install', 'vicinal', ...args], project)
+  return run(join(project, 'node_modules/.bin/vicinal'), args, project)
 }
 
 function run(command: string, args: readonly string[], directory: string): string {
