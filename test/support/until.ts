@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 /** Longer than any expected event takes, even on a slow and busy machine. */
 const waitMs = 180_000
-/** Pause between checks; longer if a check takes long, so that the checks leave the processors free. */
-const pauseMs = 5
+/** Pause between checks; longer if a check takes long, so that the checks leave the processors free: 4 % of a wait. */
+const pauseMs = 8
 const pauseMsMax = 200
-const pausePerLook = 10
+const pausePerLook = 25
 
 /** Not an AssertionError: a test that expects a check to fail must not pass because a wait timed out. */
 export class WaitTimeout extends Error {
