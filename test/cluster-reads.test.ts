@@ -84,7 +84,6 @@ async function pages(database: Database, limit: number, filter: Filter | undefin
 
 for (const [replicas, nodes, seed] of [
   [1, 3, 1],
-  [2, 3, 2],
   [2, 5, 3],
 ] as const) {
   describe(`${nodes} nodes with ${replicas} replicas of each partition`, () => {

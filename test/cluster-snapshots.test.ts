@@ -36,7 +36,6 @@ async function snapshotOf(node: SimulatedNode): ReturnType<typeof readSnapshot> 
 
 for (const [replicas, nodes] of [
   [1, 3],
-  [2, 3],
   [2, 5],
 ] as const) {
   describe(`a snapshot of ${nodes} nodes with ${replicas} replicas of each partition`, () => {
