@@ -2,7 +2,7 @@
  * A node that applies a log made from a seed and prints its position. It stops after the last record, or kills itself
  * after `killAfter` records since its start.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { logFromSeed, pacedLog } from './log-from-seed.ts'
 import { SharedMemoryDocuments } from './memory-log.ts'
@@ -29,7 +29,7 @@ const child = new SimulatedNode({
 const { node, stop } = await child.start()
 const from = node.position
 process.stdout.write(`from ${from}\n`)
-for (let said = -1; said < log.bounds.last; await nextTurn()) {
+for (let said = -1; said < log.bounds.last; await delay(1)) {
   if (node.position === said) continue
   said = node.position
   process.stdout.write(`at ${said}\n`)

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../../src/base/errors.ts'
 import { idBytes, idFromBytes } from '../../src/base/ids.ts'
 import type { NewPoint } from '../../src/base/point.ts'
@@ -31,7 +31,7 @@ export function pacedLog(
       ...connection,
       async *read(from, signal) {
         for await (const entry of connection.read(from, signal)) {
-          while (!isDue(entry.position, from) && !signal.aborted) await nextTurn()
+          while (!isDue(entry.position, from) && !signal.aborted) await delay(1)
           yield entry
         }
       },
