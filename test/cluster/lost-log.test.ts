@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { statusOf } from '../support/cluster-status.ts'
 import { found } from '../support/nats-log.ts'
 import { type NatsServers, natsMissing } from '../support/nats-servers.ts'
@@ -233,6 +234,7 @@ async function answerFor(ms: number, nodes: readonly NodeService[]): Promise<boo
       if (status === 503) return false
       assert.equal(status, 200, `${node.name} answers reads`)
     }
+    await pause(50)
   }
   return true
 }

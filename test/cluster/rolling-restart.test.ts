@@ -105,7 +105,7 @@ async function call(
     } catch (error) {
       errors.push((error as Error).message)
     }
-    await pause(20)
+    await pause(50)
   }
   return stored
 }
