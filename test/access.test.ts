@@ -13,7 +13,7 @@ import { type ApiKey, hashOfKey, Keyring } from '../src/base/api-key.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { readConfig } from '../src/config.ts'
-import { temporaryDirectory } from './support/process.ts'
+import { compileCache, temporaryDirectory } from './support/process.ts'
 import { vicinal } from './support/programs.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
@@ -271,6 +271,7 @@ class ServiceWithoutUmask implements AsyncDisposable {
   ): Promise<ServiceWithoutUmask> {
     const child = spawn('sh', ['-c', 'umask 000; exec "$0" "$@"', process.execPath, vicinal, 'serve'], {
       env: {
+        ...compileCache,
         DATA_DIR: dataDir,
         GRPC_PORT: '0',
         HTTP_PORT: '0',

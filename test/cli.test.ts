@@ -15,7 +15,14 @@ import { defaultText } from '../src/settings/kinds.ts'
 import { settings } from '../src/settings/table.ts'
 import { Desk } from './support/desk.ts'
 import { freePort } from './support/free-ports.ts'
-import { assertEnded, Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
+import {
+  assertEnded,
+  Command,
+  compileCache,
+  run,
+  ServerProcess,
+  temporaryDirectory,
+} from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { apiKey } from './support/service.ts'
 import { until } from './support/until.ts'
@@ -567,7 +574,7 @@ class TerminalSession {
     const main = join(import.meta.dirname, '../src/cli/main.ts')
     const command = [process.execPath, main, ...args].map((word) => `'${word}'`).join(' ')
     this.#child = spawn('script', ['-qefc', `stty cols 200; exec ${command}`, '/dev/null'], {
-      env: { PATH: process.env.PATH, TERM: 'xterm', SHELL: '/bin/sh' },
+      env: { ...compileCache, PATH: process.env.PATH, TERM: 'xterm', SHELL: '/bin/sh' },
     })
     this.#child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.shown += text

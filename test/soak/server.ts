@@ -1,10 +1,11 @@
 import { readdirSync } from 'node:fs'
+import { collectGarbage } from '../../src/base/runtime.ts'
 import { readConfig } from '../../src/config.ts'
 import { startService } from '../../src/main.ts'
 import { apiKey } from '../support/service.ts'
 import type { Sample } from './flatness.ts'
 
-/** The service under test, as a child process with --expose-gc. Its parent requests samples of its resources. */
+/** The service under test, as a child process. Its parent requests samples of its resources. */
 export type ServerSample = Omit<Sample, 'requests'>
 
 export interface SoakedPorts {
@@ -30,8 +31,8 @@ process.send!(ports)
 
 function sample(): ServerSample {
   // The second run collects memory that finalizers have released.
-  globalThis.gc!()
-  globalThis.gc!()
+  collectGarbage()
+  collectGarbage()
   const { heapUsed, external, rss } = process.memoryUsage()
   return {
     heapBytes: heapUsed,

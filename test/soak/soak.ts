@@ -30,7 +30,7 @@ export interface SoakResult {
 /** Visits a service in a child process, and samples its resources between visits. */
 export async function soak(options: SoakOptions): Promise<SoakResult> {
   const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-soak-'))
-  const child = fork(join(import.meta.dirname, 'server.ts'), [dataDir], { execArgv: ['--expose-gc'] })
+  const child = fork(join(import.meta.dirname, 'server.ts'), [dataDir], { execArgv: [] })
   try {
     const ports = await messageOf<SoakedPorts>(child)
     return await visitAndSample(child, ports, options)

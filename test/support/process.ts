@@ -17,9 +17,11 @@ export interface Ended {
   readonly stderr: string
 }
 
-/** The only inherited variable: Node caches compiled sources there, which makes a start a fifth faster. */
 const { NODE_COMPILE_CACHE } = process.env
-const cache = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
+
+/** The only inherited variable: Node caches compiled sources there, which makes a start a fifth faster. */
+export const compileCache: Readonly<Record<string, string>> =
+  NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 
 /** The real `vicinal`, or another program of ours, as a child process with only the given environment variables. */
 export class Command {
@@ -33,7 +35,7 @@ export class Command {
     environment: Readonly<Record<string, string>> = {},
     program: string = vicinal,
   ) {
-    this.child = spawn(process.execPath, [program, ...args], { env: { ...cache, ...environment } })
+    this.child = spawn(process.execPath, [program, ...args], { env: { ...compileCache, ...environment } })
     this.child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text
     })
