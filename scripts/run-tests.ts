@@ -47,9 +47,8 @@ const budgets: Readonly<Record<string, number>> = {
   // A third of its starts keep vectors in memory, the others on disk.
   'test/crash/crash.test.ts': 24,
   // Starts with each kind of damage, and recall measured for each.
-  'test/slots-on-disk.test.ts': 16,
+  'test/slots-on-disk.test.ts': 14,
   'test/crash/io-faults.test.ts': 18,
-  'test/crash/damage.test.ts': 12,
   'test/fuzz/fuzz.test.ts': 18,
   // Clusters.
   'test/cluster/parts.test.ts': 26,
