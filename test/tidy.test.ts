@@ -367,9 +367,14 @@ function isAllowedInBench(file: string, target: string): boolean {
   return from === to || (benchMayImport[from] ?? []).includes(to)
 }
 
-/** The files that import themselves, directly or through others. */
+/**
+ * The files that import themselves, directly or through others. Types do not count: a program has none when it runs, and
+ * an interface only to break such a cycle would repeat a class.
+ */
 function inCycles(files: readonly string[]): string[] {
-  const graph = new Map(files.map((file) => [file, importsOf(file).map(({ target }) => target)]))
+  const targetsOf = (file: string): readonly string[] =>
+    importsOf(file).flatMap(({ target, typeOnly }) => (typeOnly ? [] : [target]))
+  const graph = new Map(files.map((file) => [file, targetsOf(file)]))
   return files.filter((file) => reaches(graph, file, file))
 }
 

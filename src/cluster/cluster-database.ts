@@ -3,7 +3,7 @@ import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import { type DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { SearchResults } from '../base/id-lists.ts'
-import { idSeedBytes, type PartitionSet, partitionOf } from '../base/partitions.ts'
+import { idSeedBytes, partitionOf } from '../base/partitions.ts'
 import { canBeRefused, type NewPoint, type Patch, type Point, type Precondition } from '../base/point.ts'
 import type { Meter } from '../base/quotas.ts'
 import type { Collection } from '../collections/collection.ts'
@@ -26,60 +26,9 @@ import type {
   StatsOfNodes,
 } from '../points/database.ts'
 import type { LoggedInsert, LoggedRequest, LoggedResults } from '../write/requests.ts'
-import { type ClusterRequest, partitionsOf } from './log/request-codec.ts'
+import type { ClusterNode } from './cluster-node.ts'
+import { partitionsOf } from './log/request-codec.ts'
 import type { ScatteredReads } from './reads/scattered-reads.ts'
-import type { WriteTarget } from './writes.ts'
-
-/** What the collections of a node need from it. */
-interface ServingNode {
-  /**
-   * Carries out a request through the log; resolves when owners of its points have applied it.
-   *
-   * @throws DatabaseError of the operation; `not_ready` when it is not known whether the request was stored
-   */
-  write<Request extends LoggedRequest>(
-    request: Request,
-    to: WriteTarget,
-  ): Promise<LoggedResults[Request['kind']]>
-  /** The most points of a collection that one request by this filter can change. */
-  changesMax(collection: string, request: Pick<ChangeByFilter, 'filter' | 'change'>): number
-  /** The partitions that this node holds completely. */
-  readonly held: PartitionSet
-  /** Resolves when this node has applied everything that any node acknowledged before; returns the position of that. */
-  latest(signal: AbortSignal | undefined): Promise<number>
-  /** Advances the cluster's clock, unless that takes long. */
-  tick(): Promise<void>
-  /** See `ReadingNode`. */
-  noteDamage(error: unknown): void
-  /**
-   * Reads a collection together with other nodes; undefined when this node holds all of its points.
-   *
-   * @param collection its own name: an alias could already be another collection's on other nodes
-   * @param position the log position that answers must include
-   */
-  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
-  /** See `Database`. */
-  statsOfNodes(
-    collection: string,
-    position: number,
-    signal: AbortSignal | undefined,
-  ): Promise<StatsOfNodes> | undefined
-  /**
-   * A snapshot of a collection made by several nodes; undefined when this node holds all of its points.
-   *
-   * @throws DatabaseError with which a node refuses the snapshot; `not_ready` when no live node holds some of the
-   *   points
-   */
-  snapshotOf(
-    collection: string,
-    signal: AbortSignal | undefined,
-    since: Moment | undefined,
-  ): Promise<PointsSnapshot | undefined>
-  /** See `Collections`. */
-  readonly countOnNodes: NonNullable<Collections['countOnNodes']>
-  /** Changes collections or aliases on all replicas. */
-  change(request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>): Promise<unknown>
-}
 
 /** This node's copy of a collection. */
 interface LocalCollection {
@@ -98,11 +47,11 @@ interface LocalCollection {
 export class ClusterDatabase implements Database {
   readonly #local: LocalCollection
   readonly #collection: Collection
-  readonly #node: ServingNode
+  readonly #node: ClusterNode
   /** The log position that reads must include. */
   readonly #position: number
 
-  constructor(local: LocalCollection, node: ServingNode, position = 0) {
+  constructor(local: LocalCollection, node: ClusterNode, position = 0) {
     this.#local = local
     this.#collection = local.collection
     this.#node = node
@@ -289,11 +238,11 @@ export class ClusterDatabase implements Database {
 /** The collections of a cluster, for the api. Their names and aliases change through the log. */
 export class ClusterCollections implements Collections {
   readonly #set: CollectionSet
-  readonly #node: ServingNode
+  readonly #node: ClusterNode
   /** For each collection, one database for each name it is called by: an alias is resolved when the log is applied. */
   readonly #databases = new WeakMap<Collection, Map<string, ClusterDatabase>>()
 
-  constructor(set: CollectionSet, node: ServingNode) {
+  constructor(set: CollectionSet, node: ClusterNode) {
     this.#set = set
     this.#node = node
   }

@@ -268,7 +268,7 @@ export class ClusterNode {
     return this.#unusable.promise
   }
 
-  /** See `ReadingNode`. */
+  /** Lets a copy of another node's data replace those of this node, if an error says that files are damaged. */
   noteDamage(error: unknown): void {
     const reason = damageIn(error)?.message
     if (reason === undefined) return
@@ -324,17 +324,28 @@ export class ClusterNode {
     return this.#hedges
   }
 
-  /** The partitions that this node holds completely. */
+  /** The partitions that this node holds completely: a new object after each change. */
   get held(): PartitionSet {
     return this.partitions.now
   }
 
-  /** Reads a collection together with other nodes; undefined while this node holds all of it. */
+  /**
+   * Reads a collection together with other nodes; undefined while this node holds all of it.
+   *
+   * @param collection its own name: an alias could already be another collection's on other nodes
+   * @param position the log position that answers must include
+   */
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
     if (this.held.isAll) return undefined
     return new ScatteredReads({ ...this.#asking, collection, local, position })
   }
 
+  /**
+   * A snapshot of a collection made by several nodes; undefined while this node holds all of it.
+   *
+   * @throws DatabaseError with which a node refuses the snapshot; `not_ready` when no live node holds some of the
+   *   points
+   */
   async snapshotOf(
     name: string,
     signal: AbortSignal | undefined,
@@ -352,6 +363,7 @@ export class ClusterNode {
     return await openMergedSnapshot({ ...this.#asking, sender, collection, cut, since, signal })
   }
 
+  /** See `Collections`. */
   countOnNodes(
     ...[name, position, signal]: Parameters<NonNullable<Collections['countOnNodes']>>
   ): Promise<PointsOnNodes> | undefined {
@@ -360,6 +372,7 @@ export class ClusterNode {
     return counted.then(({ points, missing }) => ({ points, missing }))
   }
 
+  /** See `Database`. */
   statsOfNodes(
     name: string,
     position: number,
@@ -407,6 +420,11 @@ export class ClusterNode {
     this.#applier.fail(new LogLost(why))
   }
 
+  /**
+   * Carries out a request through the log; resolves when owners of its points have applied it.
+   *
+   * @throws DatabaseError of the operation; `not_ready` when it is not known whether the request was stored
+   */
   async write<Request extends LoggedRequest>(
     request: Request,
     to: WriteTarget,
@@ -418,11 +436,12 @@ export class ClusterNode {
     return result as LoggedResults[Request['kind']]
   }
 
-  /** See `ServingNode`. */
+  /** The most points of a collection that one request by a filter can change. */
   changesMax(...asked: Parameters<Publisher['changesMax']>): number {
     return this.#publisher.changesMax(...asked)
   }
 
+  /** Changes collections or aliases on all replicas. */
   async change(
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<unknown> {

@@ -12,32 +12,12 @@ import {
   type WordCounts,
 } from '../../base/point.ts'
 import type { Collection } from '../../collections/collection.ts'
-import type { CollectionSet } from '../../collections/collection-set.ts'
 import { within } from '../../collections/reads.ts'
 import type { ChangeByFilter, Database, ListQuery, ReadCall } from '../../points/database.ts'
 import type { NodeLegs } from '../../search/word-search.ts'
+import type { ClusterNode } from '../cluster-node.ts'
 import type { NodeFacets, NodePlan, OrderedPage } from './merged-answers.ts'
 import { checkHolds } from './placement.ts'
-
-/** A node of a cluster, as reads need it. */
-export interface ReadingNode {
-  /** All log records up to here are applied. */
-  readonly position: number
-  /** The highest position of a record of which answers may include some effects. */
-  readonly visible: number
-  /** The partitions that it holds completely. */
-  readonly held: PartitionSet
-  /** Advances the cluster's clock because a point is due, unless that takes long. */
-  tick(): Promise<void>
-  /** Resolves when the node is as up to date as asked for. */
-  admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
-  /** Resolves when the node has applied everything that any node had applied before the call. */
-  latest(signal: AbortSignal | undefined): Promise<unknown>
-  /** Lets a copy of another node's data replace those of this node, if an error says that files are damaged. */
-  noteDamage(error: unknown): void
-  /** The collections on this node. */
-  readonly set: CollectionSet
-}
 
 /** What nodes ask each other about some partitions of a collection: methods of `NodeReads`. */
 export const readKinds = ['search', 'get', 'list', 'count', 'facets', 'plan', 'words', 'legs'] as const
@@ -71,12 +51,12 @@ export interface LegsAsked extends Pick<TermsAsked, 'declared'> {
  * partitions.
  */
 export class NodeReads {
-  readonly #node: ReadingNode
+  readonly #node: ClusterNode
   readonly #collection: Collection
   readonly #partitions: PartitionSet
 
   /** @throws DatabaseError `not_ready` when the node does not hold all of the partitions */
-  constructor(node: ReadingNode, collection: Collection, partitions: PartitionSet) {
+  constructor(node: ClusterNode, collection: Collection, partitions: PartitionSet) {
     this.#node = node
     this.#collection = collection
     this.#partitions = partitions

@@ -3,9 +3,9 @@ import { PartitionSet } from '../../base/partitions.ts'
 import { fromBytes, toBytes } from '../../base/plain-values.ts'
 import { inTurns } from '../../base/turns.ts'
 import type { CollectionStats } from '../../points/database.ts'
+import type { ClusterNode } from '../cluster-node.ts'
 import { decodeQuestion, encodeQuestion } from '../questions.ts'
 import type { PeerHandler } from '../requests.ts'
-import type { ReadingNode } from './node-reads.ts'
 import { checkHolds } from './placement.ts'
 import type { AskingNode } from './scatter.ts'
 
@@ -89,7 +89,7 @@ export async function statsOnNodes(
 }
 
 /** Answers other nodes. */
-export function statsHandler(node: ReadingNode): PeerHandler {
+export function statsHandler(node: ClusterNode): PeerHandler {
   return async (body, { signal }) => {
     const { name, position, partitions, hasFigures } = await decodeQuestion<StatsQuestion>(body)
     const counted = new PartitionSet(partitions)
@@ -101,7 +101,7 @@ export function statsHandler(node: ReadingNode): PeerHandler {
 
 /** @throws DatabaseError `not_ready` where the node does not hold all of the partitions */
 async function reportOf(
-  node: ReadingNode,
+  node: ClusterNode,
   name: string | undefined,
   partitions: PartitionSet,
   hasFigures: boolean,

@@ -1,9 +1,9 @@
 import { BudgetExceeded } from '../../base/budgets.ts'
 import { cancellation, DatabaseError, PartitionsUnavailable, type Reason } from '../../base/errors.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
+import type { ClusterNode } from '../cluster-node.ts'
 import type { Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
-import type { ReadingNode } from './node-reads.ts'
 import type { Cover, CoverPart, Placement } from './placement.ts'
 
 interface ScatterOptions {
@@ -18,7 +18,7 @@ interface ScatterOptions {
 export interface AskingNode {
   /** Its name. */
   readonly self: string
-  readonly node: ReadingNode
+  readonly node: ClusterNode
   readonly peers: Peers
   readonly placement: Placement
   readonly scatter: Scatter

@@ -15,6 +15,7 @@ import { inTurns } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { ChangeByFilter, Database, ListPage, ListQuery, ReadCall } from '../../points/database.ts'
 import { changesPerRecord } from '../../write/requests.ts'
+import type { ClusterNode } from '../cluster-node.ts'
 import { decodeQuestion, encodeQuestion } from '../questions.ts'
 import type { PeerHandler, PeerOperation } from '../requests.ts'
 import {
@@ -28,7 +29,6 @@ import {
 import {
   NodeReads,
   type ReadAnswer,
-  type ReadingNode,
   type ReadKind,
   type ReadQuery,
   readKinds,
@@ -206,7 +206,7 @@ interface NodeAnswer<Kind extends ReadKind> {
 }
 
 /** Answers the questions of other nodes. */
-export function readHandlers(node: ReadingNode): [PeerOperation, PeerHandler][] {
+export function readHandlers(node: ClusterNode): [PeerOperation, PeerHandler][] {
   const handlerOf =
     <Kind extends ReadKind>(kind: Kind): PeerHandler =>
     async (body, call) => {

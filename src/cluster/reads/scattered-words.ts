@@ -9,13 +9,12 @@ import type {
   Include,
   Profile,
   SearchQuery,
-  VectorQuery,
   WordCounts,
   WordQuery,
   WordStatistics,
 } from '../../base/point.ts'
 import type { Collection } from '../../collections/collection.ts'
-import type { ListPage, ListQuery, ReadCall } from '../../points/database.ts'
+import type { ReadCall } from '../../points/database.ts'
 import {
   fused,
   inUnits,
@@ -29,18 +28,7 @@ import {
 import { cursorAt, hitAt, type Pinned, pageOwnerOf } from '../../search/pinned-pages.ts'
 import { highlighted, type NodeLegs, statisticsOf, withHighlighted } from '../../search/word-search.ts'
 import { mergedProfile } from './merged-answers.ts'
-import type { ReadAnswer, ReadKind, ReadQuery } from './node-reads.ts'
-
-/** What a search needs from the reads of a collection that is on several nodes: see `ScatteredReads`. */
-interface Reads {
-  gather<Kind extends ReadKind>(
-    kind: Kind,
-    query: ReadQuery<Kind>,
-    call: ReadCall,
-  ): Promise<readonly ReadAnswer<Kind>[]>
-  list(query: ListQuery, call: ReadCall): Promise<ListPage>
-  withVectors(queries: readonly SearchQuery[], call: ReadCall): Promise<readonly VectorQuery[]>
-}
+import type { ScatteredReads } from './scattered-reads.ts'
 
 /** A point that a node has found. */
 interface Candidate extends Leg {
@@ -57,10 +45,10 @@ interface Candidate extends Leg {
  * Main thread only.
  */
 export class ScatteredWords {
-  readonly #reads: Reads
+  readonly #reads: ScatteredReads
   readonly #local: Collection
 
-  constructor(reads: Reads, local: Collection) {
+  constructor(reads: ScatteredReads, local: Collection) {
     this.#reads = reads
     this.#local = local
   }

@@ -3,6 +3,7 @@ import type { Logger } from '../../base/log.ts'
 import { PartitionSet, partitionCount } from '../../base/partitions.ts'
 import type { Store } from '../../storage/store.ts'
 import { heldIn } from '../../write/replica.ts'
+import type { ClusterNode } from '../cluster-node.ts'
 import type { Sharding } from '../cluster-node-options.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import type { ClusterView } from '../membership/cluster-view.ts'
@@ -13,17 +14,8 @@ import { changeTopology, type Ownership, readTopology, type Topology } from '../
 import { callBack, type Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
 
-/** What moving partitions needs from a node. */
-interface MovingNode {
-  /** The partitions that it holds completely: a new object after each change. */
-  readonly held: PartitionSet
-  /** Why the log is lost; undefined while the node knows of no loss. */
-  readonly lostLog: string | undefined
-  /** Copies partitions from a node that holds them; resolves when this node holds them completely and durably. */
-  takePartitions(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void>
-  /** Drops partitions. */
-  dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void>
-}
+/** A node, as far as partitions move to and from it. */
+type MovingNode = Pick<ClusterNode, 'held' | 'lostLog' | 'takePartitions' | 'dropPartitions'>
 
 interface PartitionMoverOptions {
   /** This node. */
