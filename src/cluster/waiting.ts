@@ -1,20 +1,28 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { retried } from '../base/retry.ts'
 
 /** Waits; ends early, without an error, when aborted. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve()
-    const end = (): void => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    signal?.addEventListener('abort', end)
-  })
+export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  // It only rejects when aborted.
+  await delay(ms, undefined, { signal }).catch(() => {})
 }
+
+/** Asks until an answer is enough, or for the last time: servers that have just started may not know all of it. */
+export async function askedAgain<Answer>(
+  ask: () => Promise<Answer>,
+  isEnough: (answer: Answer) => boolean,
+): Promise<Answer> {
+  for (let asked = 1; ; asked += 1) {
+    const answer = await ask()
+    if (isEnough(answer) || asked === attemptsMax) return answer
+    await pause(retryMs)
+  }
+}
+
+const attemptsMax = 11
+const retryMs = 500
 
 /**
  * Waits for a promise until the signal aborts.

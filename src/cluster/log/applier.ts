@@ -7,7 +7,7 @@ import type { CollectionSet } from '../../collections/collection-set.ts'
 import type { CollectionLease } from '../../collections/open-collections.ts'
 import { isDecided, type LoggedRequest, type Stamp } from '../../write/requests.ts'
 import type { Outcome, Outcomes } from '../outcomes.ts'
-import { isNoOutage, Waiters } from '../waiting.ts'
+import { isNoOutage, pause, Waiters } from '../waiting.ts'
 import { type CommitLog, type LogEntry, LogGap, LogLost, lostIn, lostLogMessage } from './commit-log.ts'
 import { type LogPlace, NeedsReplica } from './founding.ts'
 import { type Batch, DamagedRecord, RecordAssembler, UnknownRecord } from './records.ts'
@@ -194,7 +194,7 @@ export class Applier {
         if (this.#obstacle === undefined)
           logger.warn({ err: error }, 'reading the log of the cluster failed: retrying')
         this.#noteObstacle(error)
-        await delay(retryMs, undefined, { signal }).catch(() => {})
+        await pause(retryMs, signal)
       }
     }
   }

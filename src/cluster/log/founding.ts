@@ -2,7 +2,7 @@ import { DatabaseError } from '../../base/errors.ts'
 import type { Applied } from '../../storage/applied.ts'
 import { storedPosition } from '../../storage/data-store.ts'
 import type { DataStore } from '../../storage/store.ts'
-import { pause } from '../waiting.ts'
+import { askedAgain } from '../waiting.ts'
 import { type CommitLog, LogLost, type SharedDocuments, shortIdOf } from './commit-log.ts'
 
 /** A position of the log, and the cluster's clock at its record, in microseconds since 1970. */
@@ -45,7 +45,10 @@ export async function placeOf(beginning: Beginning): Promise<LogPlace> {
       'the log is not the one that this node has applied: the data directory belongs to a node of another cluster, or the log was deleted and recreated',
     )
   }
-  const { first, last } = await boundsFrom(log, stored)
+  const { first, last } = await askedAgain(
+    () => log.bounds(),
+    (bounds) => bounds.last >= stored,
+  )
   if (applied === undefined) await checkFounding(beginning, first)
   const { floor = 0, floorClockUs = 0 } = applied ?? {}
   if (last < stored) {
@@ -68,18 +71,6 @@ export async function placeIn(
   const stored = await storedPosition(store)
   return await placeOf({ ...cluster, logId: shortIdOf(cluster.log), applied, stored, hasPoints })
 }
-
-/** Asks again while the log seems too short: servers that have just started may not know its end yet. */
-async function boundsFrom(log: Beginning['log'], stored: number): ReturnType<CommitLog['bounds']> {
-  for (let asked = 1; ; asked += 1) {
-    const bounds = await log.bounds()
-    if (bounds.last >= stored || asked === attemptsMax) return bounds
-    await pause(retryMs)
-  }
-}
-
-const attemptsMax = 11
-const retryMs = 500
 
 /** How the first node of a log began it. */
 interface Founding {

@@ -10,7 +10,7 @@ import {
   type StreamInfo,
 } from '@nats-io/jetstream'
 import type { Logger } from '../../base/log.ts'
-import { pause } from '../waiting.ts'
+import { askedAgain } from '../waiting.ts'
 import { LogLost, type SharedDocuments } from './commit-log.ts'
 import { UnusableNats } from './nats-connection.ts'
 import { recordBytesMax } from './records.ts'
@@ -73,11 +73,10 @@ export function logIdOf({ metadata }: StreamConfig): string {
  * of the stream gives the same answer while it is still creating the stream or reading it from disk.
  */
 export async function findMadeStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
-  for (let asked = 1; ; asked += 1) {
-    const info = await askForStream(jsm, name)
-    if (info !== undefined || asked === attemptsMax) return info
-    await pause(retryMs)
-  }
+  return await askedAgain(
+    () => askForStream(jsm, name),
+    (info) => info !== undefined,
+  )
 }
 
 export async function askForStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
@@ -175,10 +174,6 @@ async function adjust(
   }
   return adjusted
 }
-
-/** Attempts until a stream counts as deleted. */
-const attemptsMax = 11
-const retryMs = 500
 
 const idKey = 'vicinal-log'
 /** Shows that the stream was created. */
