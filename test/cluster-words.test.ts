@@ -252,7 +252,8 @@ function shapesNear(ids: readonly string[]): { shape: AnswerShape; vector: Float
 async function shaped(database: Database, query: ShapedQuery): Promise<unknown> {
   const rerank = async (_: string, documents: readonly string[]): Promise<readonly number[]> =>
     documents.map((text) => (text.length % 17) / 17)
-  const context = { database, reranker: { rerank } } as unknown as ApiContext
+  const limits = { maxLimit: 1000 }
+  const context = { database, limits, reranker: { rerank } } as unknown as ApiContext
   const { groups, ...results } = await searchShaped(context, query, { fields: {} } as Call)
   return [shown(results), groups]
 }

@@ -5,6 +5,8 @@ import { temporaryDirectory } from '../../test/support/process.ts'
 import { compareGroups, comparePages } from '../../test/support/ranking-cases.ts'
 import { until } from '../../test/support/until.ts'
 import { compareWordSearches, english, optionsOfWords, withTitle } from '../../test/support/word-cases.ts'
+import type { WordSettings } from '../base/collection.ts'
+import type { CollectionSet } from './collection-set.ts'
 
 describe('the words of a collection', () => {
   const seed = 20_261_128
@@ -179,6 +181,47 @@ describe('the words of a collection', () => {
     assert.equal((await set.put('texts', { hnsw: {}, words: null })).info.words, undefined)
     using lease = await set.lease('texts')
     await assert.rejects(lease.database.livePoints.words.ready(), /this collection has no words/)
+  })
+
+  it('have the weights that were declared last, also those of points that were indexed before', async () => {
+    await using directory = await temporaryDirectory()
+    const weighted = (content: number, title: number): WordSettings => ({
+      language: 'english',
+      paths: [
+        { path: 'content', weight: content },
+        { path: 'title', weight: title },
+      ],
+    })
+    const points = ['cat', 'dog'].map((title, index) => ({
+      vector: Float32Array.of(1),
+      payload: {
+        contentType: 'Text' as const,
+        content: index === 0 ? 'dog' : 'cat bird',
+        attributes: new Map([['title', title]]),
+      },
+    }))
+    const open = () => openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    const fill = async (set: CollectionSet, name: string, words: WordSettings): Promise<void> => {
+      await set.put(name, { hnsw: {}, words })
+      using lease = await set.lease(name)
+      await lease.database.insert(points)
+    }
+    const search = async (set: CollectionSet, name: string): Promise<readonly number[]> => {
+      using lease = await set.lease(name)
+      const { words } = lease.database.livePoints
+      await words.ready()
+      return words.search({ text: 'cat', balance: 0 }, 10).map(({ score }) => score)
+    }
+    {
+      await using opened = await open()
+      await fill(opened.set, 'texts', weighted(1, 1))
+      await search(opened.set, 'texts')
+    }
+    await using opened = await open()
+    const { set } = opened
+    await set.put('texts', { hnsw: {}, words: weighted(1, 5) })
+    await fill(set, 'others', weighted(1, 5))
+    assert.deepEqual(await search(set, 'texts'), await search(set, 'others'))
   })
 
   it('are in the catalog, for the default collection too', async () => {

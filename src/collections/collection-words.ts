@@ -182,7 +182,7 @@ export class CollectionWords implements MemoryUser {
     const { language, paths } = words.settings
     words.files ??= new WordFiles(join(directory, 'words'), {
       language,
-      paths: [...paths.map(({ path }) => path), databaseId],
+      paths: [...paths.map(({ path, weight }) => `${weight} ${path}`), databaseId],
     })
     return words.files
   }

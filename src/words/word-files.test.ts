@@ -131,6 +131,30 @@ describe('the files of an index', () => {
     }
   })
 
+  it('of other words are those of before until the last of them is written', async () => {
+    const folder = join(directory, 'others')
+    const index = make()
+    for (const slot of [1, 2, 3]) {
+      index.put(slot, slot, [[`old${slot}`], ['title']])
+      index.freeze()
+    }
+    await new WordFiles(folder, origin).save(index)
+    const saved = readdirSync(folder)
+    const others = make()
+    others.put(1, 1, [['new'], ['title']])
+    others.freeze()
+    const [part] = others.parts
+    const unwritable = { ...part!.content, dictionary: undefined }
+    const stopped = { parts: [part!, { content: unwritable } as never] }
+    await assert.rejects(new WordFiles(folder, origin).save(stopped))
+    const again = make()
+    again.restore(new WordFiles(folder, origin).load()!, () => true)
+    assert.deepEqual(again.search('new', 10), [])
+    assert.equal(again.search('old1', 10).length, 1)
+    await new WordFiles(folder, origin).save(others)
+    assert.ok(readdirSync(folder).every((name) => name === 'words.json' || !saved.includes(name)))
+  })
+
   it('are refused if words.json changed', async () => {
     const folder = join(directory, 'damaged')
     await new WordFiles(folder, origin).save({ parts: [] })

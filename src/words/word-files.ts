@@ -27,8 +27,6 @@ const manifestVersion = 1
 
 interface Manifest {
   readonly version: number
-  /** The number of the next file. */
-  readonly next: number
   /** The removed documents of each part: a bit by document, in base64. */
   readonly parts: readonly { readonly file: string; readonly removed: string }[]
 }
@@ -38,7 +36,8 @@ export class WordFiles {
   readonly #origin: PartOrigin
   /** The files of parts that are on disk. */
   readonly #files = new WeakMap<Part, string>()
-  #next = 0
+  /** The number of the next file; undefined before the first. */
+  #next: number | undefined
 
   constructor(directory: string, origin: PartOrigin) {
     this.#directory = directory
@@ -51,6 +50,11 @@ export class WordFiles {
    */
   async save(index: { readonly parts: readonly Part[] }): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 })
+    // Those of other words are named by the manifest until this one replaces it.
+    this.#next ??= Math.max(
+      0,
+      ...readdirSync(this.#directory).map((name) => 1 + Number.parseInt(name, 10) || 0),
+    )
     for (;;) {
       const part = index.parts.find((each) => !this.#files.has(each))
       if (part === undefined) break
@@ -59,7 +63,7 @@ export class WordFiles {
       this.#files.set(part, file)
     }
     const parts = index.parts.map((part) => ({ file: this.#files.get(part)!, removed: encodeRemoved(part) }))
-    const json = JSON.stringify({ version: manifestVersion, next: this.#next, parts } satisfies Manifest)
+    const json = JSON.stringify({ version: manifestVersion, parts } satisfies Manifest)
     await replaceFileAsync(join(this.#directory, manifestName), `${crc32(json)}\n${json}`)
     const kept = new Set(parts.map(({ file }) => file))
     for (const name of readdirSync(this.#directory)) {
@@ -75,7 +79,6 @@ export class WordFiles {
   load(): readonly SavedPart[] | undefined {
     const manifest = this.#readManifest()
     if (manifest === undefined) return undefined
-    this.#next = manifest.next
     return manifest.parts.map(({ file, removed }) => ({
       content: loadPart(join(this.#directory, file), this.#origin),
       removed: decodeRemoved(removed),

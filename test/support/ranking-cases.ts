@@ -76,9 +76,8 @@ export async function compareGroups({ cases, seed }: Cases): Promise<void> {
 }
 
 async function shaped(database: Collection, query: SearchQuery, shape: AnswerShape): Promise<SearchResults> {
-  return await searchShaped({ database } as unknown as ApiContext, { ...query, shape }, {
-    fields: {},
-  } as unknown as Call)
+  const context = { database, limits: { maxLimit: 1000 } } as unknown as ApiContext
+  return await searchShaped(context, { ...query, shape }, { fields: {} } as unknown as Call)
 }
 
 function idsOf({ ids }: SearchResults): string[] {
