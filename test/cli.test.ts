@@ -666,8 +666,10 @@ describe('vicinal query, get and delete', () => {
 
   it('round-trip: import stores what get prints', async () => {
     await using desk = await Desk.open()
-    const id = await desk.client.insert({ vector: [1.5, 2], payload: { contentType: 'Image', content: 'c' } })
-    const file = desk.file('one.jsonl', (await desk.vicinal('get', id)).stdout)
+    const line = '{"vector":[1.5,2],"content_type":"Image","content":"c","attributes":{"n":[1e18]}}'
+    assertEnded(await desk.vicinal('import', desk.file('first.jsonl', line)), 0)
+    const { points } = await desk.client.list()
+    const file = desk.file('one.jsonl', (await desk.vicinal('get', points[0]!.id)).stdout)
     assertEnded(
       await desk.vicinal('import', file),
       0,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { describeBoth } from './support/both-transports.ts'
 import { Desk } from './support/desk.ts'
-import { assertEnded } from './support/process.ts'
+import { assertEnded, run } from './support/process.ts'
 
 /** Values that an import would silently change. The HTTP interface refuses the same JSON. */
 
@@ -48,9 +48,15 @@ describe('import of JSON lines', () => {
 
   it('keeps all numbers that the service accepts', async () => {
     await using desk = await Desk.open()
-    assertEnded(await desk.vicinal('import', desk.file('points.jsonl', whole(exactText))), 0)
+    const file = desk.file('points.jsonl', whole(exactText))
+    for (const transport of [desk.overGrpc, desk.overHttp]) {
+      assertEnded(await run(['import', file, '--again', ...transport]), 0)
+    }
     const { points } = await desk.client.list({ include: { payload: true } })
-    assert.deepEqual(points[0]!.payload!.attributes, exact)
+    assert.deepEqual(
+      points.map(({ payload }) => payload!.attributes),
+      [exact, exact],
+    )
   })
 })
 

@@ -265,6 +265,15 @@ export function numberToJson(value: number): string {
   return Math.abs(value) > wholeMax && Number.isInteger(value) ? value.toExponential() : String(value)
 }
 
+/** Like `JSON.stringify` of a value that JSON can hold, but with numbers as `numberToJson` writes them. */
+export function plainToJson(value: unknown): string {
+  if (typeof value === 'number' && Number.isFinite(value)) return numberToJson(value)
+  if (Array.isArray(value)) return `[${value.map(plainToJson).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const members = Object.entries(value).filter(([, member]) => member !== undefined)
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${plainToJson(member)}`).join(',')}}`
+}
+
 /** Up to here, float64 represents every whole number exactly. */
 export const wholeMax: number = 2 ** 53
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
-import { dateTimeWords, jsonNumbers, parseDateTime } from '../base/attributes.ts'
+import { dateTimeWords, jsonNumbers, parseDateTime, plainToJson } from '../base/attributes.ts'
 import { type ContentType, contentTypes, type Metric } from '../base/point.ts'
 import type {
   Boost,
@@ -149,11 +149,11 @@ async function countFacets(
   await withClient(options, environment, async (client) => {
     const query = { filter, paths, limit: options.limit }
     const facets = await client.facets(query)
-    if (options.json) return console.log(JSON.stringify(attributeJson(facets as unknown as AttributeInput)))
+    if (options.json) return console.log(plainToJson(attributeJson(facets as unknown as AttributeInput)))
     for (const [path, counts] of Object.entries(facets)) {
       console.log(path)
       for (const { value, count } of counts) {
-        console.log(`${String(count).padStart(10)}  ${JSON.stringify(attributeJson(value))}`)
+        console.log(`${String(count).padStart(10)}  ${plainToJson(attributeJson(value))}`)
       }
     }
   })
@@ -279,7 +279,7 @@ function dateIn(text: string | undefined): DateValue | null | undefined {
 /** Formats a point as the JSON of the HTTP interface. */
 export function lineOf({ id, vector, payload, ...figures }: Hit): string {
   const vectorText = vector === undefined ? '' : `,"vector":${jsonNumbers(vector)}`
-  const rest = JSON.stringify({ payload: payload && fieldsJson(payload), ...figures })
+  const rest = plainToJson({ payload: payload && fieldsJson(payload), ...figures })
   return `{"id":${JSON.stringify(id)}${vectorText}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
 }
 
@@ -414,7 +414,7 @@ export async function query(options: QueryOptions, environment: Environment): Pr
     if (answer.hits.length === 0) console.error(nothingFound(options, environment))
     let rank = 0
     for (const { value, hits } of answer.groups ?? [{ value: undefined, hits: answer.hits }]) {
-      const group = value === undefined ? undefined : JSON.stringify(attributeJson(value))
+      const group = value === undefined ? undefined : plainToJson(attributeJson(value))
       if (group !== undefined && options.json !== true) console.log(group)
       for (const hit of hits) {
         rank += 1
@@ -495,7 +495,7 @@ function hitLine(
   group: string | undefined,
 ): string {
   const shown = group === undefined ? {} : { group: JSON.parse(group) as unknown }
-  if (asJson) return JSON.stringify({ id, ...figures, ...shown, payload: payload && fieldsJson(payload) })
+  if (asJson) return plainToJson({ id, ...figures, ...shown, payload: payload && fieldsJson(payload) })
   const line = `${String(rank).padStart(3)}  ${id}  ${payload?.content?.replace(/\s+/g, ' ')}`
   const found = figures.highlight?.map(({ path, parts }) => {
     const text = parts.map((part, index) => (index % 2 === 0 ? part : `[${part}]`)).join('')

@@ -1,4 +1,4 @@
-import { jsonNumbers } from '../base/attributes.ts'
+import { jsonNumbers, plainToJson } from '../base/attributes.ts'
 import { cancellation, DatabaseError, reasonHeader, reasonIn, reasonOfStatus } from '../base/errors.ts'
 import { positionHeader } from '../base/request-headers.ts'
 import { snakeCase } from '../base/spelling.ts'
@@ -172,12 +172,12 @@ function errorOf({ status, headers }: Response, text: string): ServiceError {
  */
 export function bodyOf(input: object): string {
   const { vector, ...fields } = input as { readonly vector?: ArrayLike<number> | undefined }
-  const rest = JSON.stringify(fieldsJson(fields))
+  const rest = plainToJson(fieldsJson(fields))
   if (vector === undefined) return rest
   return `{"vector":${jsonNumbers(new Float64Array(vector))}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
 }
 
-/** The fields of an object in the names and forms of JSON. `JSON.stringify` leaves out undefined ones. */
+/** The fields of an object in the names and forms of JSON. `plainToJson` leaves out undefined ones. */
 export function fieldsJson(fields: object): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]: [string, unknown]) => [
