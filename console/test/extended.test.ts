@@ -60,6 +60,12 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await again.close()
   })
 
+  it('are compared with a whole number beyond 2^53, which has an exponent in a request', async () => {
+    const page = await console.open(`#/points?filter=${encodeURIComponent('{"length":{"$lt":1e18}}')}`)
+    await page.getByText('240 points match').waitFor()
+    await page.close()
+  })
+
   it('keep their place while the page scrolls to them, so that no click misses', async () => {
     const page = await console.open('#/points')
     await page.locator('.facets').getByRole('button', { name: /^verb/ }).waitFor()

@@ -1,4 +1,5 @@
 import { type Signal, signal } from '@preact/signals'
+import { plainToJson } from '../../../src/base/attributes.ts'
 import { key, keyRefused } from '../state/session.ts'
 
 /** The root of the API: one level above the page, even behind a proxy that adds a path. */
@@ -99,7 +100,7 @@ export async function ask(method: Method, path: string, options: CallOptions = {
 }
 
 function encode(body: unknown): string {
-  return typeof body === 'string' ? body : JSON.stringify(body)
+  return typeof body === 'string' ? body : plainToJson(body)
 }
 
 /** The message to show to the user for a thrown value. */

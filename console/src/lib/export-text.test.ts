@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { columnsOf } from '../../../src/import/columns.ts'
 import { openCsv } from '../../../src/import/csv.ts'
+import { guessMapping } from '../../../src/import/mapping.ts'
+import { openTable } from '../../../src/import/open.ts'
+import { PointMaker } from '../../../src/import/points.ts'
 import type { Point } from '../api/types.ts'
 import { blobFile } from '../import/blob-file.ts'
 import { CsvText, jsonLine } from './export-text.ts'
@@ -56,6 +60,29 @@ describe('exported points', () => {
     ])
     assert.doesNotMatch(new CsvText([], false).header(), /vector/)
   })
+
+  for (const format of ['jsonl', 'csv'] as const) {
+    it(`are imported with the same attributes from ${format}`, async () => {
+      // The names of columns that the importer gives another role, and a whole number that needs an exponent.
+      const id = '07000000-0000-4000-8000-000000000000'
+      const attributes = { attributes: '{}', content: 'b', n: 1e18, ttl_seconds: 60 }
+      const stored: Point = { id, payload: { content_type: 'Text', content: 'a', attributes } }
+      const csv = new CsvText(Object.keys(attributes), true)
+      const exported = { ...stored, vector: [1, 2] }
+      const text = format === 'csv' ? csv.header() + csv.row(exported) : jsonLine(exported)
+      const table = await openTable(blobFile(new File([text], `points.${format}`)))
+      const mapping = guessMapping(await columnsOf(table))
+      const maker = new PointMaker(mapping, { isText: table.isText, startedMs: 0 }, new Map())
+      const payloads: unknown[] = []
+      for await (const row of table.rows('all')) {
+        const { point, fault } = maker.make(row)
+        assert.equal(fault, undefined)
+        payloads.push(point!.payload)
+      }
+      const expected = new Map<string, unknown>(Object.entries(attributes))
+      assert.deepEqual(payloads, [{ contentType: 'Text', content: 'a', attributes: expected }])
+    })
+  }
 
   it('do not lose an attribute that was added during the export', () => {
     assert.throws(() => new CsvText(['at'], false).row(point), /The attribute id was added during the export/)

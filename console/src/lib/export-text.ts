@@ -1,3 +1,4 @@
+import { plainToJson } from '../../../src/base/attributes.ts'
 import type { JsonValue, Point } from '../api/types.ts'
 import { valueText } from './filters.ts'
 
@@ -8,7 +9,7 @@ export type ExportFormat = 'jsonl' | 'csv'
 /** One line, as `vicinal export` writes it. */
 export function jsonLine({ id, vector, payload }: Point): string {
   const { content_type, content, attributes, expires_at } = payload
-  const line = JSON.stringify({
+  const line = plainToJson({
     id,
     ...(vector === undefined ? {} : { vector }),
     content_type,
@@ -33,8 +34,8 @@ export class CsvText {
   }
 
   header(): string {
-    // An attribute may be called like one of the other columns.
-    const taken: readonly string[] = [...fixedColumns, 'vector']
+    // The importer gives all these columns another role than an attribute's.
+    const taken: readonly string[] = [...fixedColumns, 'vector', 'attributes', 'ttl_seconds']
     const names = this.#attributes.map((name) => (taken.includes(name) ? `attributes.${name}` : name))
     return row([...fixedColumns, ...names, ...(this.#withVectors ? ['vector'] : [])])
   }

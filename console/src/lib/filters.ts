@@ -1,3 +1,4 @@
+import { plainToJson } from '../../../src/base/attributes.ts'
 import type { JsonObject, JsonValue } from '../api/types.ts'
 
 /** One top-level condition of a filter, shown as a chip. Nested conditions are shown as JSON. */
@@ -156,7 +157,7 @@ export function testedPaths(filter: JsonObject): ReadonlySet<string> {
 export function valueText(value: JsonValue | undefined): string {
   if (typeof value === 'string') return value
   if (isObject(value) && typeof value.$date === 'string') return value.$date
-  return JSON.stringify(value ?? null)
+  return plainToJson(value ?? null)
 }
 
 /** An attribute value for people, without the notation of JSON. */
