@@ -16,12 +16,14 @@ import { pause, Waiters } from '../src/cluster/waiting.ts'
 import type { Collection } from '../src/collections/collection.ts'
 import type { Database } from '../src/points/database.ts'
 import type { RunningNode, SimulatedNode } from './support/cluster-nodes.ts'
+import { clusteredVectors } from './support/clusters.ts'
 import { MemoryBus } from './support/memory-bus.ts'
 import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 import { assertHasOnly, storedIn } from './support/partition-contents.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { ShardedNodes } from './support/sharded-nodes.ts'
+import { until } from './support/until.ts'
 
 const dimension = 4
 const include = { distance: false, payload: true, vector: true, version: true } as const
@@ -382,9 +384,12 @@ describe('a node that is taking partitions', () => {
   })
 })
 
-/** The recall of searches through the graph. */
+/** The recall of searches through the graph, once its recall is measured. */
 async function recallOf(collection: Collection, queries: readonly SearchQuery[]): Promise<number> {
-  const found = (await collection.search(queries)).ids.strings()
+  await until(() => !collection.isSettling)
+  const { ids, profiles } = await collection.search(queries.map((query) => ({ ...query, profile: true })))
+  for (const profile of profiles) assert.equal(profile!.plan, 'graph', profile!.reason)
+  const found = ids.strings()
   const nearest = (await collection.search(queries.map((query) => ({ ...query, exact: true })))).ids.strings()
   let hits = 0
   for (const [at, ids] of nearest.entries()) {
@@ -398,24 +403,19 @@ async function recallOf(collection: Collection, queries: readonly SearchQuery[])
 describe('searches of a node that takes and drops partitions', () => {
   it('keep their recall during and after', async () => {
     const length = 16
-    await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, hasWhole: true, dimension: length })
+    const engine = { indexThreads: 1, searchThreads: 1, graphBytesMin: 0, quietMs: 20 }
+    await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, dimension: length, engine })
     const random = seededRandom(61)
-    for (let from = 0; from < 3; from += 1) {
-      await all.nodes[0]!.up.node.database.insert(
-        Array.from({ length: 1000 }, () => ({
-          id: newIdFrom(random),
-          onConflict: 'skip' as const,
-          vector: randomVector(random, length, 'continuous'),
-          payload,
-        })),
-      )
-    }
+    const vectors = clusteredVectors(random, 3030, length)
+    const vectorsOfQueries = vectors.splice(3000)
+    await all.nodes[0]!.up.node.database.insert(
+      vectors.map((vector) => ({ id: newIdFrom(random), onConflict: 'skip' as const, vector, payload })),
+    )
     const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
-    const queries = Array.from({ length: 30 }, () => ({
-      vector: randomVector(random, length, 'continuous'),
-      ...({ metric: 'Euclidean', limit: 10, ef: 128 } as const),
-    }))
-    const wanted = firstOf(sender.up.node.held, 100)
+    const queries = vectorsOfQueries.map(
+      (vector) => ({ vector, metric: 'Euclidean', limit: 10, ef: 40 }) as const,
+    )
+    const wanted = firstOf(sender.up.node.held, 40)
     const recalls: number[] = []
     const copied = Promise.withResolvers<void>()
     const goOn = Promise.withResolvers<void>()

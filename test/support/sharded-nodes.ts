@@ -6,7 +6,7 @@ import {
   type PeerHandler,
   type PeerHandlers,
 } from '../../src/cluster/requests.ts'
-import { SimulatedNode } from './cluster-nodes.ts'
+import { type NodeSetup, SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
 import { MemoryBus } from './memory-bus.ts'
 import { SharedMemoryDocuments, SharedMemoryLog } from './memory-log.ts'
@@ -19,6 +19,8 @@ export interface ShardedNodesOptions {
   readonly dimension?: number | undefined
   /** See `NodeSetup`. */
   readonly auditMs?: number | undefined
+  /** See `NodeSetup`. */
+  readonly engine?: NodeSetup['engine']
   /** Whether there is also a node that has all points, to compare with. */
   readonly hasWhole?: boolean | undefined
   /** What carries their requests; absent: memory. */
@@ -55,7 +57,7 @@ export class ShardedNodes implements AsyncDisposable {
   }
 
   static async start(options: ShardedNodesOptions): Promise<ShardedNodes> {
-    const { dimension, auditMs } = options
+    const { dimension, auditMs, engine } = options
     const all = new ShardedNodes(options)
     for (const name of all.names) {
       const link = all.link(name)
@@ -68,6 +70,7 @@ export class ShardedNodes implements AsyncDisposable {
           sharding,
           dimension,
           auditMs,
+          engine,
         }),
       )
     }
