@@ -28,6 +28,8 @@ class FaultyProxy:
         self.requests: list[tuple[str, str | None]] = []
         """Paths with idempotency keys, in the order of the requests."""
         self.authorizations: list[str | None] = []
+        self.cookies: list[str | None] = []
+        """Each answer sets one."""
 
     @property
     def url(self) -> str:
@@ -65,6 +67,7 @@ class FaultyProxy:
         with self._lock:
             self.requests.append((request.path, request.headers.get("idempotency-key")))
             self.authorizations.append(request.headers.get("authorization"))
+            self.cookies.append(request.headers.get("cookie"))
             fault = self.faults.pop(0) if self.faults else None
         if fault == "lose the request":
             request.close_connection = True
@@ -91,6 +94,7 @@ class FaultyProxy:
 
 def _answer(request: BaseHTTPRequestHandler, status: int, headers: dict[str, str], content: bytes) -> None:
     request.send_response(status)
+    request.send_header("set-cookie", "node=a")
     for name, value in headers.items():
         request.send_header(name, value)
     if status != 204:

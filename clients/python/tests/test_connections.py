@@ -102,6 +102,14 @@ def test_a_password_in_the_address_is_sent(proxy: FaultyProxy, runner: asyncio.R
     assert proxy.authorizations == ["Basic c29tZWJvZHk6c2VjcmV0"]
 
 
+@pytest.mark.parametrize("user", ["", "somebody:secret@"])
+def test_cookies_are_not_kept(proxy: FaultyProxy, runner: asyncio.Runner, is_async: bool, user: str) -> None:
+    with _client(proxy.url.replace("http://", f"http://{user}"), runner, is_async=is_async) as client:
+        client.health()
+        client.health()
+    assert proxy.cookies == [None, None]
+
+
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK"
 
 

@@ -46,6 +46,18 @@ def test_a_client_presents_its_certificate(urls: list[str], certificate: Tls) ->
         assert asyncio.run(count()) == 0
 
 
+def test_a_client_that_needs_httpx_presents_its_certificate(urls: list[str], certificate: Tls) -> None:
+    url = urls[0].replace("https://", "https://somebody:secret@")
+    with Vicinal(url, tls=certificate) as client:
+        assert client.health() == "OK"
+
+    async def health() -> str:
+        async with AsyncVicinal(url, tls=certificate) as client:
+            return await client.health()
+
+    assert asyncio.run(health()) == "OK"
+
+
 def test_a_client_without_a_certificate_is_refused(urls: list[str], certificate: Tls) -> None:
     for url in urls:
         with (

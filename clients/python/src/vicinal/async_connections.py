@@ -16,7 +16,7 @@ from .errors import ClosedError
 from .http_codec import httpx_arguments, response_of
 from .operation import HttpRequest, HttpResponse
 from .pool import CONNECTIONS_MAX, NOT_SHARED, Pool
-from .target import Streamed, Target, needs_httpx
+from .target import Streamed, Target, needs_httpx, no_cookies
 
 
 class AsyncConnections(Protocol):
@@ -159,7 +159,9 @@ class _AsyncHttpxConnections:
     def __init__(self, target: Target, client: httpx.AsyncClient | None = None) -> None:
         self._target = target
         self._is_owned = client is None
-        self._client = client or httpx.AsyncClient(timeout=target.timeout_s)
+        self._client = client or httpx.AsyncClient(
+            timeout=target.timeout_s, verify=target.ssl_context or True, cookies=no_cookies()
+        )
 
     @property
     def is_closed(self) -> bool:

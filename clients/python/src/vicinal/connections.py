@@ -23,7 +23,7 @@ from .forks import renew_after_fork
 from .http_codec import httpx_arguments, response_of
 from .operation import HttpRequest, HttpResponse
 from .pool import CONNECTIONS_MAX, NOT_SHARED, Pool
-from .target import Streamed, Target, needs_httpx
+from .target import Streamed, Target, needs_httpx, no_cookies
 
 _READ_BYTES = 64 * 1024
 
@@ -171,7 +171,8 @@ class _HttpxConnections:
             self._client.close()
 
     def _own_client(self) -> httpx.Client:
-        return httpx.Client(timeout=self._target.timeout_s)
+        target = self._target
+        return httpx.Client(timeout=target.timeout_s, verify=target.ssl_context or True, cookies=no_cookies())
 
     def _used_client(self) -> httpx.Client:
         if self._is_of_parent:

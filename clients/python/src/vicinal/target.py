@@ -6,6 +6,7 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from typing import Generic, TypeVar
 from urllib.request import getproxies
@@ -86,6 +87,11 @@ class Target:
         if body is None or len(body) > _JOINED_BYTES_MAX:
             return (b"".join(lines),) if body is None else (b"".join(lines), body)
         return (b"".join((*lines, body)),)
+
+
+def no_cookies() -> CookieJar:
+    """Return a jar that stays empty: httpx would send cookies back."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
 
 
 def needs_httpx(url: str) -> bool:
