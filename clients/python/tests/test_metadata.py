@@ -27,6 +27,8 @@ def test_dates_are_kept_exactly() -> None:
     last = datetime(9999, 12, 31, 23, 59, 59)
     assert attributes_of_metadata({"a": last}) == {"a": last.replace(tzinfo=UTC)}
     assert attributes_of_metadata({"a": datetime.max}) == {"a": "9999-12-31T23:59:59.999999+00:00"}
+    assert attributes_of_metadata({"a": pd.Timestamp(1)}) == {"a": "1970-01-01T00:00:00.000000001+00:00"}
+    assert attributes_of_metadata({"a": pd.Timestamp(1000)}) == {"a": datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)}
 
 
 def test_dates_of_other_libraries_are_dates_whatever_their_differences_are() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from vicinal import F, FilterLike, GeoPoint, InvalidArgumentError, uuid_of
@@ -43,6 +44,10 @@ def test_values_of_numpy_and_other_time_zones_are_written_plainly() -> None:
     ("value", "message"),
     [
         ({"a": [datetime(2026, 1, 1)]}, r"attributes\.a\[0\] is 2026-01-01T00:00:00, which has no time zone"),
+        (
+            {"a": pd.Timestamp(1, tz="UTC")},
+            r"attributes\.a is 1970-01-01T00:00:00\.000000001\+00:00, which has more than 6",
+        ),
         ({"a": 2**53 + 1}, "attributes.a is 9007199254740993: integers beyond"),
         ({"a": float("inf")}, "attributes.a is inf"),
         ({"a": object()}, "attributes.a is a object"),

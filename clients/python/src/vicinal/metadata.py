@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from .errors import InvalidArgumentError
-from .values import INTEGER_MAX, Attributes, AttributeValue, encode_value, microseconds
+from .values import INTEGER_MAX, Attributes, AttributeValue, encode_value, has_nanoseconds, microseconds
 
 _FAULTS_SHOWN = 5
 
@@ -98,7 +98,7 @@ def _value_of(value: Any, path: str) -> Any:
         case datetime():
             moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
             us = microseconds(moment)
-            return moment if float(us) == us else moment.isoformat()
+            return moment if float(us) == us and not has_nanoseconds(moment) else moment.isoformat()
         case date() | time():
             return value.isoformat()
         case UUID() | PurePath():

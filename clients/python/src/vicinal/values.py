@@ -163,10 +163,17 @@ def encode_moment(moment: datetime, path: str) -> str:
         raise InvalidArgumentError(f"{path} is {moment!r}: a datetime is needed")
     if moment.tzinfo is None:
         raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which has no time zone")
+    if has_nanoseconds(moment):
+        raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which has more than 6 digits of a second")
     try:
         return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
     except OverflowError as error:
         raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which is outside the years of UTC") from error
+
+
+def has_nanoseconds(moment: datetime) -> bool:
+    """Whether a moment is a `Timestamp` of pandas with more than whole microseconds, which would be cut off."""
+    return getattr(moment, "nanosecond", 0) != 0
 
 
 def decode_moment(text: str) -> datetime:
