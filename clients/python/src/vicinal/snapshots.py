@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,8 @@ class SnapshotFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._part = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
+        # Not the process id: in a container it is always 1, and a killed download leaves its file behind.
+        self._part = self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex}.part")
 
     def __enter__(self) -> SnapshotFile:
         self._file = self._part.open("xb")
