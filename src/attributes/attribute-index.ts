@@ -336,11 +336,13 @@ function finish<Result>(work: Iterator<void, Result>): Result {
 export type { FacetCount, FilterWords }
 
 const withoutWords: FilterWords = {
-  state: { of: undefined, changes: 0 },
   prepareMatching: () => [],
-  matching() {
-    throw invalid('the points have no words')
-  },
+  matching: refuseWords,
+  matchingMax: refuseWords,
+}
+
+function refuseWords(): never {
+  throw invalid('the points have no words')
 }
 
 /** 10,000 paths take about 25 MB. Nobody names that many by hand. */

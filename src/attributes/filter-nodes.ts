@@ -22,8 +22,6 @@ export interface FilterSource {
 
 /** The words of the points. They change together with the attributes. */
 export interface FilterWords {
-  /** Differs after each change, and between two declarations. */
-  readonly state: { readonly of: object | undefined; readonly changes: number }
   /** Does in steps what `matching` would do of a text at once. */
   prepareMatching(text: string): Iterable<void, void>
   /** @throws DatabaseError if the collection has no words at the path, or they are not ready */
@@ -32,6 +30,8 @@ export interface FilterWords {
     text: string,
     path: string,
   ): { readonly words: Uint32Array; readonly count: number }
+  /** Returns at least as many as match, in little time. @throws as `matching` */
+  matchingMax(kind: 'match' | 'phrase', text: string, path: string): number
 }
 
 /**
@@ -158,8 +158,6 @@ export class WordsNode implements FilterNode {
   readonly #kind: 'match' | 'phrase'
   readonly #text: string
   readonly matchCost = 1000
-  #found: { readonly words: Uint32Array; readonly count: number } | undefined
-  #state: FilterWords['state'] = { of: undefined, changes: 0 }
 
   constructor(source: FilterSource, path: string, kind: 'match' | 'phrase', text: string) {
     this.#source = source
@@ -169,38 +167,41 @@ export class WordsNode implements FilterNode {
   }
 
   /** The slots that match now. */
-  get #matching(): { readonly words: Uint32Array; readonly count: number } {
-    const { words } = this.#source
-    const { of, changes } = words.state
-    if (this.#found === undefined || of !== this.#state.of || changes !== this.#state.changes) {
-      this.#found = words.matching(this.#kind, this.#text, this.#path)
-      this.#state = { of, changes }
-    }
-    return this.#found
+  #matching(): Uint32Array {
+    return this.#source.words.matching(this.#kind, this.#text, this.#path).words
   }
 
   matches(slot: number): boolean {
-    return (((this.#matching.words[slot >>> 5] ?? 0) >>> (slot & 31)) & 1) === 1
+    return hasSlot(this.#matching(), slot)
   }
 
   tester(): (slot: number) => boolean {
-    return (slot) => this.matches(slot)
+    const matching = this.#matching()
+    return (slot) => hasSlot(matching, slot)
   }
 
   estimate(): number {
-    return this.#matching.count
+    return this.#source.words.matchingMax(this.#kind, this.#text, this.#path)
   }
 
-  /** Finding them is the cost of `estimate`, too. */
   fillCost(): number {
-    return this.#matching.words.length
+    return this.estimate() * (this.#kind === 'phrase' ? phraseCost : postingCost)
   }
 
-  fill(words: Uint32Array): Iterable<void, void> {
-    orWords(words, this.#matching.words)
-    return []
+  /** In its own turn, because the postings of a frequent word take milliseconds. */
+  *fill(words: Uint32Array): Generator<void, void> {
+    yield
+    orWords(words, this.#matching())
   }
 }
+
+function hasSlot(words: Uint32Array, slot: number): boolean {
+  return (((words[slot >>> 5] ?? 0) >>> (slot & 31)) & 1) === 1
+}
+
+/** In nanoseconds. */
+const postingCost = 20
+const phraseCost = 1000
 
 /** Matches points by their ids. */
 export class IdsNode implements FilterNode {

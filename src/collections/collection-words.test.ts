@@ -183,6 +183,36 @@ describe('the words of a collection', () => {
     await assert.rejects(lease.database.livePoints.words.ready(), /this collection has no words/)
   })
 
+  it('are found for the conditions of a filter one by one, so that no turn takes long', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    await opened.set.put('texts', { hnsw: {}, words: english })
+    using lease = await opened.set.lease('texts')
+    const { attributes, words } = lease.database.livePoints
+    await lease.database.insert(
+      ['cat', 'dog', 'bird'].map((content) => ({
+        vector: Float32Array.of(1),
+        payload: { contentType: 'Text', content },
+      })),
+    )
+    await words.ready()
+    const find = mock.method(words, 'matching')
+    const conditions = ['cat', 'dog', 'fish'].map(
+      (text) => ({ kind: 'condition', path: 'content', test: { op: 'match', text } }) as const,
+    )
+    const steps = attributes.matching({ kind: 'any', of: conditions })
+    let most = 0
+    for (;;) {
+      const before = find.mock.callCount()
+      const { done, value } = steps.next()
+      most = Math.max(most, find.mock.callCount() - before)
+      if (done !== true) continue
+      assert.equal(value.count, 2)
+      break
+    }
+    assert.deepEqual([most, find.mock.callCount()], [1, 3])
+  })
+
   it('have the weights that were declared last, also those of points that were indexed before', async () => {
     await using directory = await temporaryDirectory()
     const weighted = (content: number, title: number): WordSettings => ({

@@ -11,7 +11,7 @@ import type { MemoryUser } from '../index/vector-index.ts'
 import { hasUnspaced } from '../words/tokenizer.ts'
 import { WordFiles } from '../words/word-files.ts'
 import { type PreparedPoint, type WordHit, WordIndex } from '../words/word-index.ts'
-import { PhraseTooLong, type SlotBitmap } from '../words/word-matches.ts'
+import { PhraseTooLong, type SlotBitmap, type Wanted } from '../words/word-matches.ts'
 import { hitsMax } from '../words/word-searcher.ts'
 
 /** What the words of a collection need from its points. */
@@ -310,6 +310,20 @@ export class CollectionWords implements MemoryUser {
 
   /** Returns the slots of the points that have wanted words, for filters. */
   matching(kind: 'match' | 'phrase', text: string, path: string): SlotBitmap {
+    return this.#wanted(kind, text, path, (index, wanted) => index.matching(wanted))
+  }
+
+  /** Returns at least as many as match. */
+  matchingMax(kind: 'match' | 'phrase', text: string, path: string): number {
+    return this.#wanted(kind, text, path, (index, wanted) => index.matchingMax(wanted))
+  }
+
+  #wanted<Result>(
+    kind: 'match' | 'phrase',
+    text: string,
+    path: string,
+    find: (index: WordIndex, wanted: Wanted) => Result,
+  ): Result {
     const { settings, index } = this.index() as Words
     const number = settings.paths.findIndex((each) => each.path === path)
     if (number === -1) {
@@ -317,7 +331,7 @@ export class CollectionWords implements MemoryUser {
       throw invalid(`filter.${path}.$${kind} needs words at ${path}: the collection has them at ${declared}`)
     }
     try {
-      return index.matching({ kind, text, path: number })
+      return find(index, { kind, text, path: number })
     } catch (error) {
       if (error instanceof PhraseTooLong) throw invalid(`filter.${path}.$${kind} ${error.message}`)
       throw error

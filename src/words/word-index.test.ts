@@ -275,6 +275,7 @@ describe('the index of words', () => {
         const path = [undefined, 0, 1][pair.below(3)]
         const text = pair.text(1 + pair.below(6))
         const expected = pair.reference.matching(kind, text, path)
+        assert.ok(pair.index.matchingMax({ kind, text, path }) >= expected.length)
         assert.deepEqual(
           slotsOf(pair.index.matching({ kind, text, path })),
           expected,

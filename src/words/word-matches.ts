@@ -64,6 +64,25 @@ export function matchingSlots(
   return { words, count }
 }
 
+/** Returns at least as many as `matchingSlots` finds. */
+export function matchingMax(
+  texts: ReadonlyMap<readonly WantedTerm[], unknown>,
+  parts: readonly Part[],
+): number {
+  let max = 0
+  for (const part of parts) {
+    for (const terms of texts.keys()) {
+      let least = terms.length === 0 ? 0 : part.slots.length
+      for (const { term } of terms) {
+        least = Math.min(least, part.dictionary.find(term)?.documents ?? 0)
+        if (least === 0) break
+      }
+      max += least
+    }
+  }
+  return max
+}
+
 /** Returns the live documents of a part that have the wanted terms. */
 function matchingDocuments(
   part: Part,
