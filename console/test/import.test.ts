@@ -166,7 +166,7 @@ describe('an import in the console', { skip: missingChromium }, () => {
   })
 
   it('pauses, and resumes after the page was closed', async () => {
-    const page = await choose('paused', 'paused.jsonl', lines(2300))
+    const page = await choose('paused', 'paused.jsonl', `not JSON\n${lines(2300)}`)
     let sent = 0
     const held = Promise.withResolvers<void>()
     await page.context().route('**/points/batch', async (route) => {
@@ -183,15 +183,20 @@ describe('an import in the console', { skip: missingChromium }, () => {
     assert.equal(await countOf('paused'), 1000)
     await page.reload()
     await page.locator('input[type=file]').setInputFiles(join(directory, 'paused.jsonl'))
-    await page.getByText('interrupted after line 1,000').waitFor()
+    await page.getByText('interrupted after line 1,001').waitFor()
     await page.getByRole('button', { name: 'Resume from there' }).click()
     await page.getByText('2,300 points stored').waitFor()
+    await page.getByText('Imported paused.jsonl').waitFor()
+    await page.getByText(', 1 line skipped').waitFor()
+    const skipped = await page.locator('.line-faults li').allTextContents()
+    assert.match(skipped.join('\n'), /^line 1 not JSON: .*$/)
     assert.equal(await countOf('paused'), 2300)
     await page.close()
   })
 
-  it('resumes after the server refused a batch, without storing anything twice', async () => {
-    const page = await choose('refused', 'refused.jsonl', lines(700))
+  it('resumes after the server refused a batch, without storing or counting anything twice', async () => {
+    // The server refuses a batch with 300 lines that were skipped, of which the page lists 200.
+    const page = await choose('refused', 'refused.jsonl', lines(500) + 'not JSON\n'.repeat(300) + lines(200))
     let isRefusing = true
     let sent = 0
     await page.context().route('**/points/batch', async (route) => {
@@ -202,9 +207,13 @@ describe('an import in the console', { skip: missingChromium }, () => {
     await start(page, 'refused.jsonl')
     await page.getByRole('alert').getByText('the disk is full').waitFor()
     await page.getByText('500 points stored').waitFor()
+    await page.getByText(', 300 lines skipped').waitFor()
     isRefusing = false
     await page.getByRole('button', { name: 'Resume' }).click()
     await page.getByText('700 points stored').waitFor()
+    await page.getByText(', 300 lines skipped').waitFor()
+    await page.getByText('and 100 more').waitFor()
+    assert.equal(await page.locator('.line-faults li').count(), 200)
     assert.equal(await countOf('refused'), 700)
     await page.close()
   })

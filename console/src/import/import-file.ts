@@ -18,6 +18,8 @@ export interface ImportEvents {
     readonly last: SampledPoint | undefined
     readonly place: number
     readonly endBytes: number
+    /** The number of faults up to `place`. Those of the next batch are reported while this one is being stored. */
+    readonly faultCount: number
   }) => void
   /** Resolves when the import may continue. */
   readonly whilePaused: () => Promise<void>
@@ -27,6 +29,8 @@ interface Batch {
   readonly items: readonly Item[]
   readonly place: number
   readonly endBytes: number
+  /** The number of rows up to `place` that are not points. */
+  readonly faultCount: number
 }
 
 /**
@@ -41,19 +45,23 @@ export async function importFile(
   events: ImportEvents,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, number>> {
+  let refused = 0
   const sender = new Sender(
     job,
     {
-      onRefused: (place, message) => events.onFault({ place, message }),
+      onRefused: (place, message) => {
+        refused++
+        events.onFault({ place, message })
+      },
       onWaiting: events.onWaiting,
     },
     signal,
   )
-  const store = async ({ items, place, endBytes }: Batch): Promise<void> => {
+  const store = async ({ items, place, endBytes, faultCount }: Batch): Promise<void> => {
     const ids = await sender.store(items)
     const id = ids.at(-1)
     const last = id === undefined ? undefined : { id, expiresAtUs: items.at(-1)!.point.payload.expiresAtUs }
-    events.onStored({ stored: ids.length, last, place, endBytes })
+    events.onStored({ stored: ids.length, last, place, endBytes, faultCount: faultCount + refused })
   }
   const notStored = new Map<string, number>()
   const { isText } = table
@@ -85,6 +93,7 @@ async function* batchesOf(
   let characters = 0
   let place = 0
   let endBytes = 0
+  let faultCount = 0
   for await (const row of table.rows('all', columnsUsed(job.mapping))) {
     // Also for rows that are stored: the columns that are not stored are counted in the whole file.
     const outcome: Outcome = maker.make(row)
@@ -92,6 +101,7 @@ async function* batchesOf(
     place = row.place
     endBytes = row.endBytes
     if (outcome.fault !== undefined) {
+      faultCount++
       onFault({ place, message: outcome.fault })
       continue
     }
@@ -99,10 +109,10 @@ async function* batchesOf(
     numbers += outcome.point.vector.length
     characters += outcome.point.payload.content.length
     if (items.length < batchPoints && numbers < batchNumbers && characters < batchCharacters) continue
-    yield { items, place, endBytes }
+    yield { items, place, endBytes, faultCount }
     items = []
     numbers = 0
     characters = 0
   }
-  if (place > job.after) yield { items, place, endBytes }
+  if (place > job.after) yield { items, place, endBytes, faultCount }
 }

@@ -1,5 +1,6 @@
 import type { Mapping } from '../../../src/import/mapping.ts'
 import type { SampledPoint } from '../../../src/import/points.ts'
+import type { RowFault } from './messages.ts'
 
 /** How far the import of a file got: it resumes after the page was closed, and is not repeated by mistake. */
 export interface JournalEntry {
@@ -9,13 +10,16 @@ export interface JournalEntry {
   /** The last row that was processed. */
   readonly place: number
   readonly stored: number
+  /** The faults up to `place` that are shown, and the number of all of them. */
+  readonly faults: readonly RowFault[]
+  readonly faultCount: number
   readonly atMs: number
   readonly sample: readonly SampledPoint[]
   readonly isFinished: boolean
 }
 
 /** The number changes with the form of an entry. */
-const prefix = 'vicinal-import-2 '
+const prefix = 'vicinal-import-3 '
 /** The server discards idempotency keys after a day. One hour less leaves room for clock differences. */
 const lifeMs = 23 * 3_600_000
 const maxEntries = 20

@@ -40,6 +40,9 @@ export interface RowFault {
   readonly message: string
 }
 
+/** Further faults are only counted. */
+export const keptFaults = 200
+
 export interface Progress {
   /** Points stored by this run. */
   readonly stored: number
@@ -48,9 +51,11 @@ export interface Progress {
   readonly place: number
   /** A point of the last stored batch. */
   readonly last: SampledPoint | undefined
-  /** Faults since the last message. Beyond the limit, only `faultCount` grows. */
+  /** Faults since the last message. Beyond `keptFaults`, only the numbers grow. */
   readonly faults: readonly RowFault[]
   readonly faultCount: number
+  /** Those of rows up to `place`: a resumed import reads later rows again. */
+  readonly faultCountToPlace: number
   /** Why the server cannot accept more points now. */
   readonly waiting: string | undefined
 }

@@ -6,7 +6,14 @@ import { placeText, type Row, type Table } from '../../../src/import/table.ts'
 import type { NewPoint } from '../api/types.ts'
 import { blobFile } from './blob-file.ts'
 import { importFile } from './import-file.ts'
-import type { FromWorker, Job, PreviewRow, RowFault, ToWorker } from './messages.ts'
+import {
+  type FromWorker,
+  type Job,
+  keptFaults,
+  type PreviewRow,
+  type RowFault,
+  type ToWorker,
+} from './messages.ts'
 import { pointJson } from './point-json.ts'
 
 /**
@@ -84,11 +91,13 @@ async function run(job: Job): Promise<void> {
   let place = job.after
   let faults: RowFault[] = []
   let faultCount = 0
+  let faultCountToPlace = 0
   let waiting: string | undefined
   let reportedMs = 0
   const report = (): void => {
     reportedMs = performance.now()
-    tell({ kind: 'progress', progress: { stored, readBytes, place, last, faults, faultCount, waiting } })
+    const counts = { stored, readBytes, place, last, faultCount, faultCountToPlace }
+    tell({ kind: 'progress', progress: { ...counts, faults, waiting } })
     faults = []
   }
   try {
@@ -110,6 +119,7 @@ async function run(job: Job): Promise<void> {
           last = done.last ?? last
           readBytes = done.endBytes
           place = done.place
+          faultCountToPlace = done.faultCount
           // Report every batch: an interrupted import resumes from the last report.
           report()
         },
@@ -130,9 +140,6 @@ async function run(job: Job): Promise<void> {
     tell({ kind: 'failed', message: messageOf(error), isStopped: stop.signal.aborted })
   }
 }
-
-/** Further faults are only counted. */
-const keptFaults = 200
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

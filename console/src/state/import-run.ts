@@ -9,7 +9,15 @@ import {
   removeJournal,
   writeJournal,
 } from '../import/journal.ts'
-import type { FromWorker, Inspection, PreviewRow, Progress, RowFault, ToWorker } from '../import/messages.ts'
+import {
+  type FromWorker,
+  type Inspection,
+  keptFaults,
+  type PreviewRow,
+  type Progress,
+  type RowFault,
+  type ToWorker,
+} from '../import/messages.ts'
 import { key } from './session.ts'
 
 export type Phase = 'reading' | 'ready' | 'refused' | 'running' | 'paused' | 'done' | 'stopped' | 'failed'
@@ -44,7 +52,9 @@ export class ImportRun {
   #place = 0
   /** The points stored by earlier runs of this import. */
   #storedBefore = 0
+  /** The faults of rows up to `#place`: of earlier runs, and of all. */
   #faultsBefore = 0
+  #faultsToPlace = 0
 
   constructor(file: File, collection: string) {
     this.file = file
@@ -92,6 +102,8 @@ export class ImportRun {
     this.#sample = entry.sample
     this.#place = entry.place
     this.#storedBefore = entry.stored
+    this.#faultsToPlace = entry.faultCount
+    this.faults.value = entry.faults
     this.#run(entry.mapping)
   }
 
@@ -102,9 +114,7 @@ export class ImportRun {
     this.#worker.terminate()
     this.#storedBefore = this.stored.value
     // Rows that were read but not yet stored are read again, and their faults are reported again.
-    const known = this.faults.value.filter(({ place }) => place <= this.#place)
-    this.#faultsBefore = this.faultCount.value - (this.faults.value.length - known.length)
-    this.faults.value = known
+    this.faults.value = this.#faultsShownToPlace()
     this.message.value = undefined
     this.#worker = this.#open()
     this.phase.value = 'running'
@@ -150,6 +160,8 @@ export class ImportRun {
     this.#mapping = mapping
     this.phase.value = 'running'
     this.stored.value = this.#storedBefore
+    this.#faultsBefore = this.#faultsToPlace
+    this.faultCount.value = this.#faultsBefore
     this.#tell({
       kind: 'start',
       job: {
@@ -185,16 +197,22 @@ export class ImportRun {
     }
   }
 
-  #note({ stored, readBytes, place, last, faults, faultCount, waiting }: Progress): void {
+  #note(progress: Progress): void {
+    const { stored, readBytes, place, last, faults, faultCount, faultCountToPlace, waiting } = progress
     this.stored.value = this.#storedBefore + stored
     this.readBytes.value = readBytes
     this.faultCount.value = this.#faultsBefore + faultCount
-    if (faults.length > 0) this.faults.value = [...this.faults.value, ...faults]
+    if (faults.length > 0) this.faults.value = [...this.faults.value, ...faults].slice(0, keptFaults)
     this.waiting.value = waiting
     if (place === this.#place) return
     this.#place = place
+    this.#faultsToPlace = this.#faultsBefore + faultCountToPlace
     this.#sample = sampleWith(this.#sample, last)
     this.#writeJournal(false)
+  }
+
+  #faultsShownToPlace(): readonly RowFault[] {
+    return this.faults.value.filter(({ place }) => place <= this.#place)
   }
 
   #writeJournal(isFinished: boolean): void {
@@ -204,6 +222,8 @@ export class ImportRun {
       startedMs: this.#startedMs,
       place: this.#place,
       stored: this.stored.value,
+      faults: this.#faultsShownToPlace(),
+      faultCount: this.#faultsToPlace,
       atMs: Date.now(),
       sample: this.#sample,
       isFinished,
