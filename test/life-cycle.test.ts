@@ -136,9 +136,11 @@ describe('a server told to stop', () => {
     await using server = await ServerProcess.start(directory.path, settings)
     await UnfinishedHttpInsert.begin(server.httpUrl)
     await UnfinishedGrpcInsert.begin(server.grpcAddress)
+    const startMs = performance.now()
     server.command.kill('SIGINT')
     const { code, stderr } = await server.command.ended
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
+    assert.ok(performance.now() - startMs >= 200)
   })
 
   it('exits immediately on a second signal', async () => {

@@ -71,6 +71,11 @@ interface Seen {
   readonly asked: PromiseWithResolvers<void>
 }
 
+/** Whether the other node may have done something of what it was asked. */
+function isBegun(error: unknown): boolean {
+  return hasReason('not_ready')(error) && !(error instanceof NothingDone)
+}
+
 const hasReason =
   (reason: string, text = /./) =>
   (error: unknown): boolean =>
@@ -238,7 +243,7 @@ function requestsOver(busOf: () => MessageBus | Promise<MessageBus>): void {
     const stream = a.stream('b', numbers, Buffer.from('1000'))[Symbol.asyncIterator]()
     await stream.next()
     b.close()
-    await assert.rejects(stream.next(), hasReason('not_ready'))
+    await assert.rejects(stream.next(), isBegun)
   })
 
   it('tell a node whether requests reach it', async () => {
@@ -363,7 +368,7 @@ describe('requests between nodes over NATS', { skip: natsMissing() }, () => {
     const asked = Promise.withResolvers<void>()
     asking.bus.subscribe('silent.*', () => asked.resolve())
     const waiting = asking.bus.request('silent.node', Buffer.alloc(0), 100_000)
-    const ended = assert.rejects(waiting, NothingDone)
+    const ended = assert.rejects(waiting, isBegun)
     await asked.promise
     await asking.close()
     await ended

@@ -27,17 +27,18 @@ describe('a request on a serving thread', () => {
       typeof client,
     ]
     await client.collections.put('a')
-    await client.collections.put('b')
+    await client.collections.put('b', { dimension: 5 })
     await client.collections.setAliases({ set: { x: 'a' } })
     const id = randomUUID()
     embeddings.respond = async (request) => {
       await client.collections.setAliases({ set: { x: 'b' } })
+      // Then the thread knows what the alias means now.
+      assert.equal(await x.count(), 0)
       return lettersOf(request)
     }
     await x.put(id, { text: 'aab', payload })
     assert.deepEqual([await a.count(), await b.count()], [1, 0])
-    embeddings.respond = lettersOf
-    await x.put(randomUUID(), { text: 'aab', payload })
+    await x.insert({ vector: [1, 2, 3, 4, 5], payload })
     assert.deepEqual([await a.count(), await b.count()], [1, 1])
   })
 

@@ -336,6 +336,7 @@ function finish<Result>(work: Iterator<void, Result>): Result {
 export type { FacetCount, FilterWords }
 
 const withoutWords: FilterWords = {
+  state: { of: undefined, changes: 0 },
   prepareMatching: () => [],
   matching: refuseWords,
   matchingMax: refuseWords,

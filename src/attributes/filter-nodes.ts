@@ -22,6 +22,8 @@ export interface FilterSource {
 
 /** The words of the points. They change together with the attributes. */
 export interface FilterWords {
+  /** Differs after each change, and between two declarations. */
+  readonly state: { readonly of: object | undefined; readonly changes: number }
   /** Does in steps what `matching` would do of a text at once. */
   prepareMatching(text: string): Iterable<void, void>
   /** @throws DatabaseError if the collection has no words at the path, or they are not ready */
@@ -158,6 +160,9 @@ export class WordsNode implements FilterNode {
   readonly #kind: 'match' | 'phrase'
   readonly #text: string
   readonly matchCost = 1000
+  /** What the last turn found. Weak, because cached filters are many. */
+  #found: WeakRef<Uint32Array> | undefined
+  #state: FilterWords['state'] = { of: undefined, changes: 0 }
 
   constructor(source: FilterSource, path: string, kind: 'match' | 'phrase', text: string) {
     this.#source = source
@@ -168,7 +173,14 @@ export class WordsNode implements FilterNode {
 
   /** The slots that match now. */
   #matching(): Uint32Array {
-    return this.#source.words.matching(this.#kind, this.#text, this.#path).words
+    const { words } = this.#source
+    const { of, changes } = words.state
+    const known = of === this.#state.of && changes === this.#state.changes ? this.#found?.deref() : undefined
+    if (known !== undefined) return known
+    const found = words.matching(this.#kind, this.#text, this.#path).words
+    this.#found = new WeakRef(found)
+    this.#state = { of, changes }
+    return found
   }
 
   matches(slot: number): boolean {

@@ -265,12 +265,16 @@ export function numberToJson(value: number): string {
   return Math.abs(value) > wholeMax && Number.isInteger(value) ? value.toExponential() : String(value)
 }
 
+/** What JSON leaves out of objects. */
+const absentTypes: ReadonlySet<string> = new Set(['undefined', 'function', 'symbol'])
+
 /** Like `JSON.stringify` of a value that JSON can hold, but with numbers as `numberToJson` writes them. */
 export function plainToJson(value: unknown): string {
   if (typeof value === 'number' && Number.isFinite(value)) return numberToJson(value)
-  if (Array.isArray(value)) return `[${value.map(plainToJson).join(',')}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  const members = Object.entries(value).filter(([, member]) => member !== undefined)
+  if (Array.isArray(value)) return `[${Array.from(value, plainToJson).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  if ('toJSON' in value) return plainToJson(JSON.parse(JSON.stringify(value) ?? 'null'))
+  const members = Object.entries(value).filter(([, member]) => !absentTypes.has(typeof member))
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${plainToJson(member)}`).join(',')}}`
 }
 

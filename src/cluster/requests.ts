@@ -199,7 +199,7 @@ export class NodeRequests implements Peers {
     if (more) this.#unsent.set(call, partsOf(body.subarray(partBytes), true))
     const next = encode(NextSchema, { from, call })
     const wait = (): void => bus.publish(this.#subjectOf(node, 'wait'), next)
-    let isOver = false
+    let [isBegun, isOver] = [false, false]
     let waiting: NodeJS.Timeout | undefined
     const request = async (to: string, message: Uint8Array): Promise<Fields<PartMessage>> => {
       const leftMs = Math.max(1, Math.ceil(endMs - performance.now()))
@@ -208,7 +208,11 @@ export class NodeRequests implements Peers {
         return partIn(await unlessAborted(bus.request(to, message, waitMs), signal))
       } catch (error) {
         if (signal?.aborted) throw cancellation(signal)
-        throw failureOf(node, error, waitMs)
+        const failure = failureOf(node, error, waitMs)
+        // What it has answered before, it has done.
+        if (isBegun && failure instanceof NothingDone)
+          throw new DatabaseError(failure.reason, failure.message, { cause: failure })
+        throw failure
       }
     }
     try {
@@ -227,6 +231,7 @@ export class NodeRequests implements Peers {
       let pieces: Buffer[] = []
       let bytes = 0
       for (;;) {
+        isBegun = true
         isOver = part.endsAnswer
         if (part.reason !== '') throw errorOf(part)
         room?.add(part.body.length)

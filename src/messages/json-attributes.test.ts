@@ -9,6 +9,7 @@ import {
   attributesToJson,
   DateTime,
   GeoPoint,
+  plainToJson,
 } from '../base/attributes.ts'
 import { encodeAttributes, encodeDateTime, readAttributes, readDateTime, readSet } from './json-attributes.ts'
 
@@ -26,6 +27,18 @@ function readOne(text: string): unknown {
 function refused(text: string, message: RegExp): void {
   assert.throws(() => read(text), { name: 'DatabaseError', reason: 'invalid_argument', message })
 }
+
+describe('values in JSON', () => {
+  it('are as JSON.stringify writes them, but for whole numbers beyond 2^53', () => {
+    const sparse = [1, undefined, 2, () => 1, Number.NaN]
+    const value = { a: 'x"', b: sparse, c: undefined, d: Symbol('d'), e: () => 1, f: null, g: new Date(0) }
+    assert.equal(plainToJson(value), JSON.stringify(value))
+    assert.equal(
+      plainToJson({ a: [2 ** 60, -(2 ** 60), 2 ** 53, 0.1] }),
+      '{"a":[1.152921504606847e+18,-1.152921504606847e+18,9007199254740992,0.1]}',
+    )
+  })
+})
 
 describe('attributes in JSON', () => {
   it('are read in all their types', () => {

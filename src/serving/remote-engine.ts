@@ -220,10 +220,12 @@ class RemoteCollections implements Pick<Collections, 'lease' | 'aliases' | 'name
   }
 
   #leaseOf(name: string, learnt?: Known): Lease {
+    const first = this.#known.get(name) ?? learnt!
     // An alias may mean another collection before the request ends.
-    const own = (this.#known.get(name) ?? learnt!).name
-    const dimension = (): number | undefined => (this.#known.get(name) ?? learnt)?.dimension
-    return { database: remoteDatabase(this.#line, this.#reads, own, dimension), [Symbol.dispose]() {} }
+    const known = (): Known | undefined =>
+      [name, first.name].map((each) => this.#known.get(each)).find((each) => each?.name === first.name)
+    const dimension = (): number | undefined => (known() ?? first).dimension
+    return { database: remoteDatabase(this.#line, this.#reads, first.name, dimension), [Symbol.dispose]() {} }
   }
 }
 

@@ -260,7 +260,9 @@ describe('the index of words', () => {
     assert.deepEqual(matching('a '.repeat(1000)), [1])
     assert.deepEqual(matching('a b '.repeat(500)), [2])
     assert.deepEqual(matching(`${'a '.repeat(900)}b`), [])
-    assert.throws(() => matching('a '.repeat(1025)), /has 1025 words, the maximum is 1024/)
+    const long = 'a '.repeat(1025)
+    assert.throws(() => matching(long), /has 1025 words, the maximum is 1024/)
+    assert.throws(() => index.matchingMax({ kind: 'phrase', text: long }), /has 1025 words/)
   })
 
   it(`matches all words and phrases as a brute force does, seed ${seed}`, () => {

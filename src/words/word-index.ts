@@ -1,4 +1,3 @@
-import { LruCache } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { WordCounts, WordStatistics } from '../base/point.ts'
 import { atOnce } from '../base/turns.ts'
@@ -92,9 +91,6 @@ const seekPostings = 16
 /** What a posting of a pending part takes, with its share of the terms. */
 const pendingPostingBytes = 40
 
-/** Of what was found for filters: 50 of them over ten million points. */
-const matchingBytes = 64 * 1024 * 1024
-
 /** The part number of slots without a document, and of those in the pending part. */
 const nowhere = 0
 const pending = 1
@@ -124,9 +120,6 @@ export class WordIndex {
   readonly #counted = new CountedParts()
   /** Rises with every change. */
   #changes = 0
-  /** What was found for filters, as of a number of changes. */
-  readonly #matching: LruCache<SlotBitmap> = new LruCache(matchingBytes, ({ words }) => words.byteLength)
-  #matchingAt = 0
   /** A search with a vector needs its plan twice. */
   #lastPlan: LastPlan | undefined
   /** Whether writes may have left parts to merge. */
@@ -153,7 +146,7 @@ export class WordIndex {
   /** Bytes in memory: exactly those of parts, about those of what waits to become one and of remembered words. */
   get memoryBytes(): number {
     const bySlot = this.#partOf.byteLength + this.#documentOf.byteLength
-    const remembered = this.analyzer.memoryBytes + this.#wantedTexts.memoryBytes + this.#matching.bytes
+    const remembered = this.analyzer.memoryBytes + this.#wantedTexts.memoryBytes
     return this.#arena.allocatedBytes + bySlot + pendingPostingBytes * this.#pending.postings + remembered
   }
 
@@ -469,27 +462,20 @@ export class WordIndex {
     }
   }
 
-  /** Returns the slots of the points that have wanted words. They are kept until a point changes. */
+  /** Returns the slots of the points that have wanted words. */
   matching(wanted: Wanted): SlotBitmap {
-    if (this.#matchingAt !== this.#changes) this.#matching.clear()
-    this.#matchingAt = this.#changes
-    const key = `${wanted.kind} ${wanted.path} ${wanted.text}`
-    const known = this.#matching.get(key)
-    if (known !== undefined) return known
     this.freeze()
     const slots = this.#partOf.length
     const texts = atOnce(this.wantedTerms(wanted.text))
-    const found = matchingSlots(wanted, texts, this.#parts, slots, (part, term, documents) =>
+    return matchingSlots(wanted, texts, this.#parts, slots, (part, term, documents) =>
       this.#codes(part, part.dictionary.find(term)!, documents),
     )
-    this.#matching.set(key, found)
-    return found
   }
 
   /** Returns at least as many as `matching` finds, by the rarest of the wanted words. */
   matchingMax(wanted: Wanted): number {
     this.freeze()
-    return matchingMax(atOnce(this.wantedTerms(wanted.text)), this.#parts)
+    return matchingMax(wanted, atOnce(this.wantedTerms(wanted.text)), this.#parts)
   }
 
   /** Analyzes the text of a filter in steps, so that `matching` does not have to. */

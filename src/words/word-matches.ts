@@ -50,7 +50,7 @@ export function matchingSlots(
   const words = new Uint32Array(Math.ceil(slots / 32))
   for (const [terms, of] of texts) {
     if (terms.length === 0) continue
-    if (wanted.kind === 'phrase' && terms.length > phraseTermsMax) throw new PhraseTooLong(terms.length)
+    checkPhrase(wanted, terms)
     for (const part of parts) {
       for (const document of matchingDocuments(part, terms, wanted, find)) {
         if (!of.has(part.languages[document]!)) continue
@@ -64,14 +64,20 @@ export function matchingSlots(
   return { words, count }
 }
 
-/** Returns at least as many as `matchingSlots` finds. */
+function checkPhrase({ kind }: Wanted, terms: readonly WantedTerm[]): void {
+  if (kind === 'phrase' && terms.length > phraseTermsMax) throw new PhraseTooLong(terms.length)
+}
+
+/** Returns at least as many as `matchingSlots` finds. @throws PhraseTooLong */
 export function matchingMax(
+  wanted: Wanted,
   texts: ReadonlyMap<readonly WantedTerm[], unknown>,
   parts: readonly Part[],
 ): number {
   let max = 0
-  for (const part of parts) {
-    for (const terms of texts.keys()) {
+  for (const terms of texts.keys()) {
+    checkPhrase(wanted, terms)
+    for (const part of parts) {
       let least = terms.length === 0 ? 0 : part.slots.length
       for (const { term } of terms) {
         least = Math.min(least, part.dictionary.find(term)?.documents ?? 0)

@@ -102,6 +102,13 @@ def test_a_password_in_the_address_is_sent(proxy: FaultyProxy, runner: asyncio.R
     assert proxy.authorizations == ["Basic c29tZWJvZHk6c2VjcmV0"]
 
 
+def test_a_password_in_the_address_is_in_no_error(runner: asyncio.Runner, is_async: bool) -> None:
+    url = "http://somebody:secret@127.0.0.1:9"
+    with _client(url, runner, is_async=is_async) as client, pytest.raises(ConnectionFailedError) as caught:
+        client.health()
+    assert str(caught.value).startswith("no HTTP service answers at http://127.0.0.1:9: ")
+
+
 @pytest.mark.parametrize("user", ["", "somebody:secret@"])
 def test_cookies_are_not_kept(proxy: FaultyProxy, runner: asyncio.Runner, is_async: bool, user: str) -> None:
     with _client(proxy.url.replace("http://", f"http://{user}"), runner, is_async=is_async) as client:

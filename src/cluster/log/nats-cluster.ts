@@ -162,7 +162,8 @@ function busOf(connection: NatsConnection, isAway: () => boolean): MessageBus {
         fail(refusal(error), (subject) => subject === error.subject)
     }
   })()
-  void connection.closed().then(() => fail(new NothingDone('the connection to the log servers was closed')))
+  const closed = 'the connection to the log servers was closed'
+  void connection.closed().then(() => fail(new DatabaseError('not_ready', closed)))
   return {
     async request(subject, message, timeoutMs) {
       if (isAway() || connection.isClosed()) throw new NothingDone('no log server is connected')

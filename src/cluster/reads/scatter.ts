@@ -126,10 +126,12 @@ export class Scatter {
   }
 
   async #hedge<Answer>(part: CoverPart, question: Asking<Answer>): Promise<readonly Answer[]> {
+    // Beyond the budget, others are asked only for a node that seems to be stuck: it may be at work for long.
+    if (this.#hedges >= 1) this.#hedges -= 1
+    else await pause(stuckMs, question.signal)
     const { parts, missing } = this.#others(part, question)
     // The first question reports its own outcome.
-    if (this.#hedges < 1 || missing.size > 0) throw notAsked
-    this.#hedges -= 1
+    if (question.signal.aborted || missing.size > 0) throw notAsked
     this.#options.onHedge?.()
     return await this.#all(parts, without(part, question))
   }
@@ -230,4 +232,5 @@ const hedgesMax = 10
 const hedgesPerQuestion = 0.1
 /** Longer than nearly all answers take, and much shorter than a caller notices. */
 const hedgeMs = 100
+const stuckMs = 10_000
 const avoidedMs = 1_000

@@ -107,6 +107,8 @@ def httpx_arguments(target: Target, request: HttpRequest) -> _HttpxArguments:
 def unanswered(error: Exception, url: str) -> Unanswered:
     """Return the meaning of one of the `NETWORK_ERRORS`."""
     words = str(error) or type(error).__name__
+    # Errors end up in logs, where a password of the address must not be.
+    url = str(httpx.URL(url).copy_with(userinfo=b""))
     match error:
         case httpx.ConnectError() | httpx.ConnectTimeout() | httpcore.ConnectError() | httpcore.ConnectTimeout():
             return Unanswered(ConnectionFailedError(f"no HTTP service answers at {url}: {words}"), is_in_doubt=False)
