@@ -8,7 +8,7 @@ import { found } from '../support/nats-log.ts'
 import { type NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
-import { until } from '../support/until.ts'
+import { until, waitFor } from '../support/until.ts'
 import { ClusterServices, type NodeService } from './cluster-services.ts'
 import { post } from './node-requests.ts'
 import { settled } from './parts.ts'
@@ -192,11 +192,18 @@ async function allReady(nodes: readonly NodeService[]): Promise<void> {
   await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
 }
 
-/** Inserts points one after the other and returns the position of the last one. */
+/**
+ * Inserts points one after the other and returns the position of the last one. A node may not hear yet a log server that
+ * has just been started: then it is asked again.
+ */
 async function insert(node: NodeService, content: string, points: number): Promise<number> {
   let position = 0
   for (let each = 0; each < points; each += 1) {
-    const answer = await post(node, '/points', pointOf(content))
+    const key = { 'idempotency-key': `${content} ${each}` }
+    const answer = await waitFor(async () => {
+      const answer = await post(node, '/points', pointOf(content), key)
+      return answer.status === 503 ? undefined : answer
+    }, `an insert at ${node.name}`)
     assert.equal(answer.status, 201, await answer.text())
     position = Number(answer.headers.get('vicinal-position'))
   }
