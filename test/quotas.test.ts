@@ -192,7 +192,11 @@ describe('the quotas of a key', () => {
   for (const threads of [0, 2])
     it(`bound the points of its filter, with ${threads} serving threads`, async () => {
       const of = (tenant: string, points: number): object => ({ filter: { tenant }, quotas: { points } })
-      const keys = keysFile({ 'the-key-of-tenant-a': of('a', 3), 'the-key-of-tenant-b': of('b', 1) })
+      const keys = keysFile({
+        'the-key-of-tenant-a': of('a', 3),
+        'the-key-of-tenant-b': of('b', 1),
+        'the-key-of-tenant-c': of('c', 9),
+      })
       await using service = await startServedBy(threads, { API_KEYS_FILE: keys })
       const [grpc, http] = clientsOf(service, 'the-key-of-tenant-a')
       const two = [point('one', 'a'), point('two', 'a')]
@@ -219,6 +223,16 @@ describe('the quotas of a key', () => {
       const [other] = clientsOf(service, 'the-key-of-tenant-b')
       await other.insert(point('one', 'b'))
       await assert.rejects(other.insert(point('two', 'b')), { reason: 'quota_exceeded' })
+      const [others] = clientsOf(service, 'the-key-of-tenant-c')
+      const twin = { ...point('twin', 'c'), id: '00000000-0000-4000-8000-000000000003' }
+      const { errors } = await others.insertEach([point('other', 'a'), twin, twin])
+      assert.deepEqual(
+        errors.map(({ index, message }) => [index, /^vectors\[(\d)\]/.exec(message)?.[1]]),
+        [
+          [0, '0'],
+          [2, '2'],
+        ],
+      )
       const [all] = clientsOf(service, apiKey)
       await all.insert(point('five', 'a'))
       const response = await fetch(`${service.httpUrl}/points`, {
@@ -227,7 +241,7 @@ describe('the quotas of a key', () => {
         body: '{"vector":[1,2],"payload":{"content_type":"Text","content":"x","attributes":{"tenant":"b"}}}',
       })
       assert.deepEqual([response.status, response.headers.get('retry-after')], [429, null])
-      await Promise.all([grpc, other, all].map((client) => client.close()))
+      await Promise.all([grpc, other, others, all].map((client) => client.close()))
     })
 })
 
