@@ -3,7 +3,7 @@ import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { NumberField } from './number-field.ts'
 import type { PathTree } from './path-tree.ts'
 import type { SlotGroup } from './slot-group.ts'
-import { andNotWords, andWords, countWords, orWords, setBit, slotsOf } from './slot-words.ts'
+import { andNotWords, andWords, countWords, hasBit, orWords, setBit, slotsOf } from './slot-words.ts'
 
 /** The data that the nodes of a prepared filter read. */
 export interface FilterSource {
@@ -184,12 +184,12 @@ export class WordsNode implements FilterNode {
   }
 
   matches(slot: number): boolean {
-    return hasSlot(this.#matching(), slot)
+    return hasBit(this.#matching(), slot)
   }
 
   tester(): (slot: number) => boolean {
     const matching = this.#matching()
-    return (slot) => hasSlot(matching, slot)
+    return (slot) => hasBit(matching, slot)
   }
 
   estimate(): number {
@@ -200,15 +200,10 @@ export class WordsNode implements FilterNode {
     return this.estimate() * (this.#kind === 'phrase' ? phraseCost : postingCost)
   }
 
-  /** In its own turn, because the postings of a frequent word take milliseconds. */
-  *fill(words: Uint32Array): Generator<void, void> {
-    yield
+  fill(words: Uint32Array): Iterable<void, void> {
     orWords(words, this.#matching())
+    return []
   }
-}
-
-function hasSlot(words: Uint32Array, slot: number): boolean {
-  return (((words[slot >>> 5] ?? 0) >>> (slot & 31)) & 1) === 1
 }
 
 /** In nanoseconds. */
@@ -367,11 +362,12 @@ export class AllNode implements FilterNode {
     const found = takeWords(words.length)
     yield* first.fill(found, within)
     for (const node of others) {
+      // Each in a step of its own: the postings of a frequent word take milliseconds.
+      yield
       const count = countWords(found)
       if (count === 0) break
       if (count * node.matchCost < node.fillCost()) yield* keepMatching(found, node)
       else yield* this.#keepFilled(found, node)
-      yield
     }
     orWords(words, found)
     releaseWords(found)

@@ -83,11 +83,7 @@ export class ClusterDatabase implements Database {
     checkDecidable(request)
     const isDrawn = id === undefined
     return await this.#growing(
-      () =>
-        this.addedBy(
-          points.map((each) => each.id),
-          identity,
-        ),
+      () => this.addedBy(points.map((each) => each.id)),
       () => this.#write(request, signal, isDrawn ? idSeed[0] : undefined),
       identity,
     )

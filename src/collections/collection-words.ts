@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { hasBit } from '../attributes/slot-words.ts'
 import { scalarsAt } from '../base/attributes.ts'
 import { contentPath, type WordSettings } from '../base/collection.ts'
 import { DatabaseError, invalid } from '../base/errors.ts'
@@ -359,11 +360,7 @@ export class CollectionWords implements MemoryUser {
 
   /** Counts the points of a bitmap. @param key names what it is of: the same key, the same points */
   countsWithin(terms: readonly string[], key: string, { words }: SlotBitmap): Generator<void, WordCounts> {
-    return this.index().index.countWithin(
-      terms,
-      key,
-      (slot) => ((words[slot >> 5]! >>> (slot & 31)) & 1) === 1,
-    )
+    return this.index().index.countWithin(terms, key, (slot) => hasBit(words, slot))
   }
 
   /**

@@ -285,18 +285,14 @@ export class Collection implements Database, AsyncDisposable {
     { onError = 'abort', identity, signal, keyFilter }: InsertOptions = {},
   ): Promise<Inserted> {
     return this.growing(
-      () =>
-        this.addedBy(
-          points.map(({ id }) => id),
-          identity,
-        ),
+      () => this.addedBy(points.map(({ id }) => id)),
       () => this.#ownWrites.submit({ kind: 'insert', points, onError, identity, keyFilter }, { signal }),
       { identity },
     )
   }
 
   /** How many points an insert adds: none if it is repeated, and none under an id that is here. */
-  async addedBy(ids: readonly (string | undefined)[], identity: InsertOptions['identity']): Promise<number> {
+  async addedBy(ids: readonly (string | undefined)[], identity?: InsertOptions['identity']): Promise<number> {
     if (this.#isRepeated(identity)) return 0
     const turn = new Turn()
     let added = 0

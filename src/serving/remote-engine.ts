@@ -182,7 +182,8 @@ class RemoteCollections implements Pick<Collections, 'lease' | 'aliases' | 'name
 
   lease(name: string): Lease | Promise<Lease> {
     this.#forget()
-    return this.#known.has(name) ? this.#leaseOf(name) : this.#learn(name)
+    const known = this.#known.get(name)
+    return known === undefined ? this.#learn(name) : this.#leaseOf(name, known)
   }
 
   nameOf(name: string): string | Promise<string> {
@@ -219,12 +220,12 @@ class RemoteCollections implements Pick<Collections, 'lease' | 'aliases' | 'name
     this.#aliases.clear()
   }
 
-  #leaseOf(name: string, learnt?: Known): Lease {
-    const first = this.#known.get(name) ?? learnt!
-    // An alias may mean another collection before the request ends.
-    const known = (): Known | undefined =>
-      [name, first.name].map((each) => this.#known.get(each)).find((each) => each?.name === first.name)
-    const dimension = (): number | undefined => (known() ?? first).dimension
+  #leaseOf(name: string, first: Known): Lease {
+    const dimension = (): number | undefined => {
+      const now = this.#known.get(name)
+      // An alias may mean another collection before the request ends.
+      return (now?.name === first.name ? now : first).dimension
+    }
     return { database: remoteDatabase(this.#line, this.#reads, first.name, dimension), [Symbol.dispose]() {} }
   }
 }

@@ -8,9 +8,9 @@ import { found } from '../support/nats-log.ts'
 import { type NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
-import { until, waitFor } from '../support/until.ts'
+import { until } from '../support/until.ts'
 import { ClusterServices, type NodeService } from './cluster-services.ts'
-import { post } from './node-requests.ts'
+import { insertOnce, post } from './node-requests.ts'
 import { settled } from './parts.ts'
 import { contentOf } from './workload.ts'
 
@@ -192,19 +192,12 @@ async function allReady(nodes: readonly NodeService[]): Promise<void> {
   await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
 }
 
-/**
- * Inserts points one after the other and returns the position of the last one. A node may not hear yet a log server that
- * has just been started: then it is asked again.
- */
+/** Inserts points one after the other and returns the position of the last one. */
 async function insert(node: NodeService, content: string, points: number): Promise<number> {
   let position = 0
   for (let each = 0; each < points; each += 1) {
-    const key = { 'idempotency-key': `${content} ${each}` }
-    const answer = await waitFor(async () => {
-      const answer = await post(node, '/points', pointOf(content), key)
-      return answer.status === 503 ? undefined : answer
-    }, `an insert at ${node.name}`)
-    assert.equal(answer.status, 201, await answer.text())
+    // A node may not hear yet a log server that has just been started.
+    const answer = await insertOnce(node, pointOf(content), `${content} ${each}`)
     position = Number(answer.headers.get('vicinal-position'))
   }
   return position

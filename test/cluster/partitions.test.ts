@@ -4,9 +4,9 @@ import { dirname } from 'node:path'
 import { describe, it } from 'node:test'
 import { natsMissing } from '../support/nats-servers.ts'
 import { noSmallDisk, SmallDisk } from '../support/small-disk.ts'
-import { until, waitFor } from '../support/until.ts'
+import { until } from '../support/until.ts'
 import { ClusterServices, type NodeService } from './cluster-services.ts'
-import { post } from './node-requests.ts'
+import { insertOnce, post } from './node-requests.ts'
 
 /** The product's own limits add up to 25 s. Only a wait without an end takes this long, even on a busy machine. */
 const refusalMsMax = 120_000
@@ -27,10 +27,10 @@ describe('a node of a cluster', { skip: natsMissing() }, () => {
       })
       const [a, b] = cluster.nodes as [NodeService, NodeService]
       await allReady(cluster.nodes)
-      const position = (await insertOnce(a, 'before')).headers.get('vicinal-position')!
+      const position = (await insertOnce(a, pointOf('before'), 'before')).headers.get('vicinal-position')!
       assert.deepEqual(await (await count(b, { 'vicinal-position': position })).json(), { count: 1 })
       for (const link of b.links) link.set(forth, back)
-      const elsewhere = await insertOnce(a, 'elsewhere')
+      const elsewhere = await insertOnce(a, pointOf('elsewhere'), 'elsewhere')
       const startMs = performance.now()
       const [write, latest, behind] = await Promise.all([
         insert(b, 'maybe'),
@@ -46,7 +46,7 @@ describe('a node of a cluster', { skip: natsMissing() }, () => {
         assert.deepEqual(await answer.json(), { count: behind.status === 200 ? 2 : 1 })
       }
       for (const link of b.links) link.heal()
-      await insertOnce(b, 'after')
+      await insertOnce(b, pointOf('after'), 'after')
       const counts = await Promise.all(
         [a, b].map(async (node) => (await count(node, { 'vicinal-consistency': 'latest' })).json()),
       )
@@ -64,7 +64,10 @@ describe('a node of a cluster', { skip: natsMissing() }, () => {
       // Otherwise the two servers that are left may lack what the third has.
       await until(() => servers.agree())
       servers.isolate(server)
-      for (const node of nodes) await insertOnce(node, `${node.name} without server ${server}`)
+      for (const node of nodes) {
+        const content = `${node.name} without server ${server}`
+        await insertOnce(node, pointOf(content), content)
+      }
       servers.rejoin()
     }
     const counts = await Promise.all(
@@ -105,27 +108,12 @@ async function allReady(nodes: readonly NodeService[]): Promise<void> {
   await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
 }
 
-async function insert(
-  node: NodeService,
-  content: string,
-  headers: Readonly<Record<string, string>> = {},
-): Promise<Response> {
-  return await post(node, '/points', { vector: [1, 2], payload: { content_type: 'Text', content } }, headers)
+async function insert(node: NodeService, content: string): Promise<Response> {
+  return await post(node, '/points', pointOf(content))
 }
 
-/** Repeats an insert while the log of a busy machine is too slow for the patience of the node. */
-async function insertOnce(node: NodeService, content: string): Promise<Response> {
-  let refusal = ''
-  return await waitFor(
-    async () => {
-      const answer = await insert(node, content, { 'idempotency-key': content })
-      if (answer.status === 201) return answer
-      refusal = await answer.text()
-      assert.equal(answer.status, 503, refusal)
-      return undefined
-    },
-    () => `an insert at ${node.name}; the last answer is ${refusal}`,
-  )
+function pointOf(content: string): unknown {
+  return { vector: [1, 2], payload: { content_type: 'Text', content } }
 }
 
 async function count(node: NodeService, headers: Readonly<Record<string, string>>): Promise<Response> {
