@@ -97,8 +97,8 @@ export class SlotFiles {
         await scheduler.submit({ kind: 'saveSlots', ...place, ids: ids(), moment: now })
       this.#moment = now
     } catch (err) {
+      // A file that was complete is kept: a stop can end the thread between the file and its answer.
       logger.warn({ err }, 'the slots could not be saved for the next start')
-      this.#remove()
     }
     if (this.#changes !== changes) this.#remove()
   }
