@@ -8,8 +8,7 @@ import type { NewPoint } from '../base/point.ts'
 import type { Inserted } from '../points/database.ts'
 import { type ApiContext, type Call, type Database, httpFields } from './call.ts'
 import { insertVectorsBatch } from './insert-points.ts'
-import { searchPointsBatch } from './search-points.ts'
-import type { SearchInput } from './search-query.ts'
+import { type SearchInput, searchPointsBatch } from './search-points.ts'
 import type { PointInput } from './validation.ts'
 
 /** Batches so large that they yield to other calls, and what those calls can do meanwhile. */

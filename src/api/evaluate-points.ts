@@ -19,7 +19,7 @@ import {
 import { inTurns, Turn } from '../base/turns.ts'
 import { asksForShape, checkShape, type ShapedQuery } from './answer-shape.ts'
 import { type ApiContext, type Call, collectionNameOf, httpFields } from './call.ts'
-import { checkQuery, type SearchInput } from './search-query.ts'
+import { checkQuery, type SearchInput } from './search-points.ts'
 import { searchShaped } from './shaped-search.ts'
 import { embedQueries, type QueryText, textOfQuery } from './texts.ts'
 import {

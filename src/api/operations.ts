@@ -77,11 +77,11 @@ import {
 } from './read-points.ts'
 import {
   type SearchAnswer,
+  type SearchInput,
   type SearchPointsBatchInput,
   searchPoints,
   searchPointsBatch,
 } from './search-points.ts'
-import type { SearchInput } from './search-query.ts'
 import type { PointInput } from './validation.ts'
 
 /** One operation, which every transport offers under its own spelling. */

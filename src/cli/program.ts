@@ -3,10 +3,9 @@ import { roles } from '../base/api-key.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/runtime.ts'
-import { ConfigError, readConfig, settingSources } from '../config.ts'
+import { ConfigError, limits, readConfig, settingSources } from '../config.ts'
 import { formats } from '../import/table.ts'
 import { defaultText, type Setting } from '../settings/kinds.ts'
-import { limits } from '../settings/limits.ts'
 import { settingRows, settings } from '../settings/table.ts'
 import {
   type Environment,

@@ -20,7 +20,7 @@ import type { SearchPieces } from '../search/search-pieces.ts'
 import type { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
 import type { PointRecord, StoredPlace } from '../storage/store.ts'
-import type { FilteredQuery, MatchingAnswer, ReaderSetup, ToReader } from './reader-messages.ts'
+import type { FilteredQuery, MatchingAnswer, ReaderSetup, ToReader } from './readers.ts'
 
 /** This thread cannot answer: the engine can. */
 export class NotHere extends Error {}

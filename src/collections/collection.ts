@@ -48,10 +48,10 @@ import { keptRequest } from '../write/decide.ts'
 import { Replica, type ReplicaHooks } from '../write/replica.ts'
 import type { TakenPoint } from '../write/requests.ts'
 import { WritePath } from '../write/write-path.ts'
-import type { CollectionOptions, EngineParts } from './engine-options.ts'
+import type { CollectionOptions, EngineParts } from './engine.ts'
 import { LivePoints, pointsIn } from './live-points.ts'
 import { AttributeCache, digestAll, loadCollection, momentOf } from './load-collection.ts'
-import type { FilteredQuery, MatchingAnswer } from './reader-messages.ts'
+import type { FilteredQuery, MatchingAnswer } from './readers.ts'
 import { countPoints, facetsOf, ListReader, PointReader, within } from './reads.ts'
 
 /** See `Engine.openCollection`. */

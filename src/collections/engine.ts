@@ -1,23 +1,21 @@
 import { SharedBudget } from '../base/budgets.ts'
+import type { WordSettings } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { Meters } from '../base/quotas.ts'
+import type { Logger } from '../base/log.ts'
+import { type Meter, Meters } from '../base/quotas.ts'
 import { collectGarbage } from '../base/runtime.ts'
 import { IndexThreadPool } from '../graphs/index-thread-pool.ts'
+import type { CodeBits } from '../index/segment.ts'
 import { MemoryBudget } from '../index/vector-index.ts'
-import { loadKernels } from '../kernels/wasm-module.ts'
+import { type KernelModule, loadKernels } from '../kernels/wasm-module.ts'
 import { resultBudget } from '../search/collection-search.ts'
 import { SearchExecutor } from '../search/executor.ts'
 import type { Store } from '../storage/store.ts'
+import type { ReplicaHooks } from '../write/replica.ts'
 import { type Collection, openCollection } from './collection.ts'
-import {
-  type CollectionOptions,
-  type EngineOptions,
-  type EngineParts,
-  firstReadingLane,
-} from './engine-options.ts'
 import { Readers } from './readers.ts'
 
-export type { Collection, CollectionOptions, EngineOptions }
+export type { Collection }
 
 /** Figures of the process, for metrics and operators. */
 interface EngineStats {
@@ -36,6 +34,7 @@ export function startEngine(options: EngineOptions): Engine {
     kernels,
     executor: new SearchExecutor({ ...options, kernels, threads: options.searchThreads }),
     indexThreads: new IndexThreadPool(kernels, options.indexThreads, 1 + options.searchThreads),
+    firstReadingLane: 1 + options.searchThreads + options.indexThreads,
     results: resultBudget({
       // A single search with the largest limit must be accepted.
       max: Math.max(options.maxQueuedResults, options.maxLimit),
@@ -80,7 +79,7 @@ export class Engine implements AsyncDisposable {
       results,
       maxDetailBytes: options.maxBufferedBytes,
       inlineBytesMax: options.inlineBytesMax,
-      firstLane: firstReadingLane(options),
+      firstLane: parts.firstReadingLane,
     })
   }
 
@@ -176,3 +175,73 @@ export class Engine implements AsyncDisposable {
 const collectGarbageMs = 1000
 const collectSoonMs = 50
 const uncollectedBytesMax = 64 * 1024 * 1024
+
+/**
+ * Settings of the process: its threads, the limits that all collections share, and what applies to every collection.
+ */
+export interface EngineOptions {
+  readonly searchThreads: number
+  readonly indexThreads: number
+  /** Other threads that search by themselves: see readers.ts. */
+  readonly readingThreads?: number | undefined
+  readonly maxLimit: number
+  /** Bits per component of a code; undefined for `usualCodeBits`. */
+  readonly hnswCodeBits?: CodeBits | undefined
+  /** The default ef of searches. */
+  readonly hnswEf: number
+  readonly recallTarget: number
+  /** A collection whose rows take fewer bytes is always scanned; tests of small graphs use 0. */
+  readonly graphBytesMin?: number | undefined
+  /** A collection with fewer points does not save its attribute index; tests of few points use 0. */
+  readonly attributePointsMin?: number | undefined
+  /** Bytes of a collection's vectors that may wait to be linked; tests use few. */
+  readonly maxUnindexedBytes?: number | undefined
+  /** After this time without a change, the index is repaired and written to disk; tests use a few milliseconds. */
+  readonly quietMs?: number | undefined
+  /** Returns the time by which points expire, in microseconds since 1970; undefined for the system's clock. */
+  readonly nowUs?: (() => number) | undefined
+  /** Searches of at most this many bytes of rows run on the main thread; tests of the search threads use 0. */
+  readonly inlineBytesMax?: number | undefined
+  /** Keeps only codes and links in memory, and reads vectors from the store's file. */
+  readonly vectorsOnDisk?: boolean
+  readonly maxQueuedQueries: number
+  readonly maxQueuedResults: number
+  /** Bytes of changes that may wait for the disk. */
+  readonly maxBufferedBytes: number
+  /** 0 for no limit. */
+  readonly maxMemoryBytes: number
+  readonly logger: Logger
+}
+
+export interface CollectionOptions {
+  /** The directory where graphs are saved; undefined to save none. */
+  readonly indexDirectory?: string | undefined
+  /** The links of a node on each upper level; level 0 has twice as many. */
+  readonly hnswM: number
+  readonly hnswEfConstruction: number
+  /** The words that the collection declares. */
+  readonly words?: WordSettings | undefined
+  /** Counts against the quotas of the collection, if it has some now. */
+  readonly meter?: (() => Meter | undefined) | undefined
+  /** On a node of a cluster: changes and the time come from its log. */
+  readonly replica?: ReplicaHooks | undefined
+  /** Aborts the opening while points are loaded. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What the collections of a process share. */
+export interface EngineParts {
+  readonly options: EngineOptions
+  readonly kernels: KernelModule
+  readonly executor: SearchExecutor
+  readonly indexThreads: IndexThreadPool
+  /** The lane of the first thread that searches by itself; the other threads have those before. */
+  readonly firstReadingLane: number
+  /** The results that searches in progress may return. */
+  readonly results: SharedBudget
+  /** The bytes of changes that wait for the disk. */
+  readonly writes: SharedBudget
+  readonly memory: MemoryBudget
+  /** Of the collections that have quotas. */
+  readonly meters: Meters
+}

@@ -14,7 +14,7 @@ import type { IndexSearches } from '../search/index-searches.ts'
 import type { Change, Insertion, KnownPoints, PointRecord, Store, Update } from '../storage/store.ts'
 import type { ChangeTarget, MatchingPoints, Stamp } from '../write/requests.ts'
 import { CollectionWords, type IndexedPoints } from './collection-words.ts'
-import { type CollectionOptions, type EngineParts, firstReadingLane } from './engine-options.ts'
+import type { CollectionOptions, EngineParts } from './engine.ts'
 
 interface LivePointsOptions {
   readonly parts: EngineParts
@@ -360,7 +360,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return new VectorIndex({
       dimension,
       kernels: parts.kernels,
-      maxThreads: firstReadingLane(parts.options) + (parts.options.readingThreads ?? 0),
+      maxThreads: parts.firstReadingLane + (parts.options.readingThreads ?? 0),
       maxLimit: parts.options.maxLimit,
       m: options.hnswM,
       efConstruction: options.hnswEfConstruction,

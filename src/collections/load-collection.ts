@@ -15,7 +15,7 @@ import type { VectorIndex } from '../index/vector-index.ts'
 import type { SlotAllocator } from '../points/point-table.ts'
 import type { RecordBatch, Store } from '../storage/store.ts'
 import type { Replica } from '../write/replica.ts'
-import type { EngineParts } from './engine-options.ts'
+import type { EngineParts } from './engine.ts'
 import type { LivePoints } from './live-points.ts'
 
 /** The parts of a collection that a start fills from its store. */

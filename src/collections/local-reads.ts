@@ -24,7 +24,7 @@ import type {
   MatchingCall,
   ReaderSetup,
   ToReader,
-} from './reader-messages.ts'
+} from './readers.ts'
 
 /**
  * Searches of a thread that has received them, over the shared memory of the engine. Whatever it cannot answer, it

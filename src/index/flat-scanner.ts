@@ -1,7 +1,6 @@
 import { assert } from '../base/errors.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
-import type { KernelExports } from '../kernels/kernel-exports.ts'
-import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
+import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
 import type { Hits } from './hits.ts'
 import { blockBytes, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
 import { RowReader, ScratchLane } from './slots.ts'

@@ -1,6 +1,5 @@
 import { distanceMetrics, type Metric } from '../base/point.ts'
-import type { KernelExports } from '../kernels/kernel-exports.ts'
-import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
+import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
 import type { ScanQuery } from './flat-scanner.ts'
 import { type ReachScan, reach, reachAll } from './graph-check.ts'
 import { GraphState } from './graph-state.ts'

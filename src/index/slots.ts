@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 import { damagedRow } from '../base/errors.ts'
-import type { KernelExports } from '../kernels/kernel-exports.ts'
+import type { KernelExports } from '../kernels/wasm-module.ts'
 import { Hits } from './hits.ts'
 import { laneAddress, liveStates, type RowFileLayout, type SegmentHandle, SlotColumns } from './segment.ts'
 

@@ -1,7 +1,7 @@
 import { distanceMetrics } from '../base/point.ts'
-import type { KernelExports } from './kernel-exports.ts'
 import { CODE_HEADER_BYTES } from './memory-format.ts'
 import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
+import type { KernelExports } from './wasm-module.ts'
 
 /** Pages of memory that the self-test needs. */
 export const selfTestPages = 2

@@ -6,7 +6,7 @@ import { type ExposedMetrics, ServiceMetrics, type Transport } from '../base/met
 import { keepTicksFast } from '../base/runtime.ts'
 import { NotHere } from '../collections/collection-view.ts'
 import { LocalReads } from '../collections/local-reads.ts'
-import type { MatchingAnswer, MatchingCall } from '../collections/reader-messages.ts'
+import type { MatchingAnswer, MatchingCall } from '../collections/readers.ts'
 import { type Ports, startTransports, type ThreadTransports } from '../transports.ts'
 import { Line, type LineMessage } from './line.ts'
 import { remoteContext } from './remote-engine.ts'

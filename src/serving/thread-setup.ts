@@ -1,5 +1,5 @@
 import type { BodyMemory } from '../base/budgets.ts'
-import type { ReaderSetup } from '../collections/reader-messages.ts'
+import type { ReaderSetup } from '../collections/readers.ts'
 import type { Config } from '../config.ts'
 
 /** What a serving thread is started with. */

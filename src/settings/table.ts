@@ -22,7 +22,7 @@ import {
 
 /**
  * Every setting of the server in one table. Start-up validation, `vicinal serve --help` and the settings reference in
- * docs/ are all made from it, so they cannot disagree. What only tests set is in limits.ts.
+ * docs/ are all made from it, so they cannot disagree. What only tests set is in `limits` of config.ts.
  *
  * The groups are classes because a class field can declare its type. That type is checked, and it is the only place
  * that defines the value of a setting: `Config` follows from it.

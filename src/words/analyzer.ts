@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { atOnce } from '../base/turns.ts'
 import { frequentWordWeight } from './bm25.ts'
-import { KnownWords } from './known-words.ts'
 import {
   commonLanguage,
   isWrittenIn,
@@ -18,6 +17,7 @@ import {
   blockEnd,
   blockMax,
   isAscii,
+  KnownWords,
   splitAsciiWords,
   splitWordsInSteps,
   type WordSink,

@@ -2,8 +2,8 @@ import { atOnce } from '../base/turns.ts'
 import { noHint } from './analyzer.ts'
 import type { Bm25Parameters } from './bm25.ts'
 import { ByteWriter } from './byte-writer.ts'
-import { knownWordsMax } from './known-words.ts'
 import { FrequencyCodes, type PartContent, PartWriter } from './part-content.ts'
+import { knownWordsMax } from './tokenizer.ts'
 
 /** Further words of a point are not indexed. It is the number of places that a key of `#sorted` has. */
 const wordsMax: number = 2 ** 20

@@ -2,7 +2,7 @@ import { type ApiContext, httpFields } from '../../src/api/call.ts'
 import type { PreconditionInput } from '../../src/api/change-point.ts'
 import { operations } from '../../src/api/operations.ts'
 import type { ListAnswer } from '../../src/api/read-points.ts'
-import type { SearchInput } from '../../src/api/search-query.ts'
+import type { SearchInput } from '../../src/api/search-points.ts'
 import { DatabaseError } from '../../src/base/errors.ts'
 import type { HitDetails, Precondition } from '../../src/base/point.ts'
 import {

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { Filter } from '../../src/base/filter.ts'
 import { distanceMetrics, type VectorQuery } from '../../src/base/point.ts'
 import { LocalReads } from '../../src/collections/local-reads.ts'
-import type { MatchingAnswer, ReaderSetup } from '../../src/collections/reader-messages.ts'
+import type { MatchingAnswer, ReaderSetup } from '../../src/collections/readers.ts'
 import { randomVector, seededRandom } from './random.ts'
 
 /** What a thread that searches during changes is started with. */

@@ -1,5 +1,4 @@
-import { type Config, readConfig } from '../../src/config.ts'
-import { type Limits, limits } from '../../src/settings/limits.ts'
+import { type Config, type Limits, limits, readConfig } from '../../src/config.ts'
 
 /** Settings by the names of their variables; limits, and the size from which graphs are built, by their own names. */
 export type TestSettings = Readonly<Record<string, string | number>>

@@ -1,11 +1,11 @@
 import { beam, descendTo, emptyPool, offerFresh, poolCount, slotOf, startPool } from './beam'
-import { live, norms, rowLength, rowOf, sequences } from './columns'
+import { isLive, live, norms, rowLength, rowOf, rows, sequences } from './columns'
 import { resetVisited, FRESH, header, isVisited, LINKED, m0, NONE, pool, ring, ringLength, scratch, stateOf, visit } from './graph-memory'
 import * as words from '../graph-header'
 import { CACHE_LINE, keepPrefetched, prefetch, setQuery } from './distance-kinds'
 import { beginRerank, exclude, nextToRerank } from './rerank'
 import { offerSlot } from './scan'
-import { isWanted } from './slot-filter'
+import { isWanted, wordOf } from './slot-filter'
 
 /**
  * Searches the graph and the slots that wait to be linked, and fills the query's pool of its k nearest (scan.ts) by
@@ -66,7 +66,7 @@ function prefetchRows(count: i32): void {
 }
 
 /** Offers the entries of a walk's pool by exact distance while they can be among the nearest; see `nextToRerank`. */
-export function rerankAll(metric: i32, query: usize, queryNorm: f64, nearest: usize, k: i32, count: i32): i32 {
+function rerankAll(metric: i32, query: usize, queryNorm: f64, nearest: usize, k: i32, count: i32): i32 {
   for (let slot = nextToRerank(nearest, k, count); slot != NONE; slot = nextToRerank(nearest, k, count)) {
     count = offerSlot(metric, query, queryNorm, slot, nearest, k, count)
   }
@@ -110,7 +110,7 @@ export function walkGraph(
 }
 
 /** Resets all state of a search, so that it is independent of the search before. */
-export function begin(metric: i32, distanceKind: i32, query: usize, queryNorm: f64, rerank: i32, hidden: u32): void {
+function begin(metric: i32, distanceKind: i32, query: usize, queryNorm: f64, rerank: i32, hidden: u32): void {
   resetVisited()
   if (hidden != NONE) visit(hidden)
   emptyPool()
@@ -134,4 +134,67 @@ function walk(ef: i32, k: i32, reach: f32, rerank: i32): bool {
 @inline
 function waitingAt(place: i64): u32 {
   return load<u32>(ring + (<usize>(place % ringLength) << 2))
+}
+
+/**
+ * The scan by codes: like a walk that visits exactly the slots that match the instance's filter. It fills the pool of
+ * keys with the `breadth` nearest by code, which are then measured exactly like those of a walk. A scan spends all its
+ * time on reading, and a code has only a quarter (7 bits) or an eighth (4 bits) of the bytes of its row, plus a header.
+ *
+ * Call `beginCodeScan`, then `scanCodes` any number of times, then `finishCodeScan`, or `nextToRerank` if rows are on
+ * disk. The caller can check for cancellation between the calls of `scanCodes`.
+ */
+export function beginCodeScan(metric: i32, distanceKind: i32, query: usize, queryNorm: f64, breadth: i32): void {
+  begin(metric, distanceKind, query, queryNorm, breadth, NONE)
+}
+
+/**
+ * Scans slots [from, to). If rows are in memory, a slot that waits to be linked has no code yet. It is offered directly
+ * to `nearest`, the pool of the k nearest, which holds `count` entries.
+ *
+ * @returns the number of entries in the pool of nearest slots
+ */
+export function scanCodes(
+  metric: i32,
+  query: usize,
+  queryNorm: f64,
+  from: u32,
+  to: u32,
+  breadth: i32,
+  nearest: usize,
+  k: i32,
+  count: i32,
+): i32 {
+  const fresh = scratch + FRESH
+  let gathered = 0
+  for (let first = from & ~63; first < to; first += 64) {
+    for (let bits = wordOf(first, from, to); bits != 0; bits &= bits - 1) {
+      const slot = first + <u32>ctz<u64>(bits)
+      if (!isLive(slot)) continue
+      if (rows != 0 && stateOf(slot) != LINKED) {
+        count = offerSlot(metric, query, queryNorm, slot, nearest, k, count)
+        continue
+      }
+      store<u32>(fresh + (<usize>gathered << 2), slot)
+      if (++gathered < m0) continue
+      offerFresh(gathered, breadth, k, breadth)
+      gathered = 0
+    }
+  }
+  offerFresh(gathered, breadth, k, breadth)
+  return count
+}
+
+/**
+ * Measures the nearest by code exactly while they can be among the k nearest. Parameters and result as in `scanCodes`.
+ */
+export function finishCodeScan(
+  metric: i32,
+  query: usize,
+  queryNorm: f64,
+  nearest: usize,
+  k: i32,
+  count: i32,
+): i32 {
+  return rerankAll(metric, query, queryNorm, nearest, k, count)
 }

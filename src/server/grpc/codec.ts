@@ -20,7 +20,7 @@ import {
 import type { OnErrorInput } from '../../api/insert-points.ts'
 import type { ListAuditInput } from '../../api/inspect-service.ts'
 import type { GrpcOperationName, OperationTypes } from '../../api/operations.ts'
-import type { SearchInput } from '../../api/search-query.ts'
+import type { SearchInput } from '../../api/search-points.ts'
 import { type PayloadInput, type PointInput, pathsMax, tooManyPaths } from '../../api/validation.ts'
 import { checkDateTime } from '../../base/attributes.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'

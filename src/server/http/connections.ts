@@ -3,8 +3,7 @@ import type { ServerHttp2Session } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { onClosed } from './answers.ts'
-import { plainText } from './errors.ts'
+import { onClosed, plainText } from './answers.ts'
 
 /**
  * The connections of a server, and how they end when it stops. Every client that has sent a request receives an answer

@@ -10,8 +10,8 @@ import {
 } from 'node:http2'
 import type { Socket } from 'node:net'
 import { connectionWindow, detachListeners, streamWindow } from '../listener.ts'
+import { plainText } from './answers.ts'
 import { lingerOn, maxHeaderSize } from './connections.ts'
-import { plainText } from './errors.ts'
 
 /**
  * HTTP/2 on the HTTP port, which clients choose by ALPN. Its requests go the way of HTTP/1.1: they look like those of

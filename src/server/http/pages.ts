@@ -5,7 +5,7 @@ import { extname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ConsoleOptions, HttpServerOptions } from '../listener.ts'
-import { plainText } from './errors.ts'
+import { plainText } from './answers.ts'
 
 /** Pages for people and probes: start, health, readiness, metrics, the description of the API, and the console. */
 
