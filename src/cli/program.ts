@@ -4,7 +4,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/runtime.ts'
 import { ConfigError, limits, readConfig, settingSources } from '../config.ts'
-import { formats } from '../import/table.ts'
+import { formats } from '../import/file.ts'
 import { defaultText, type Setting } from '../settings/kinds.ts'
 import { settingRows, settings } from '../settings/table.ts'
 import {

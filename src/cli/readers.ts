@@ -2,12 +2,10 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import type { NewPoint } from '../base/point.ts'
 import { columnsOf } from '../import/columns.ts'
-import type { ImportFile } from '../import/file.ts'
-import { withTexts } from '../import/file.ts'
+import { type ImportFile, isStreamed, OptionError, type Table, withTexts } from '../import/file.ts'
 import { columnsUsed, isNumbered, type Mapping, type MappingOptions, planMapping } from '../import/mapping.ts'
 import { type OpenOptions, openTable } from '../import/open.ts'
 import { PointMaker } from '../import/points.ts'
-import { isStreamed, OptionError, type Table } from '../import/table.ts'
 import { UsageError } from './arguments.ts'
 
 export interface ReaderOptions extends MappingOptions, OpenOptions {

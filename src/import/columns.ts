@@ -1,5 +1,5 @@
 import { DateTime, formatDateTime } from '../base/attributes.ts'
-import { type Cell, type Row, type Table, unread } from './table.ts'
+import { type Cell, type Row, type Table, unread } from './file.ts'
 import {
   isIdCell,
   isMissing,

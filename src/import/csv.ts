@@ -1,5 +1,12 @@
-import { type ImportFile, joined, recordBytesMax, utf8Chunks } from './file.ts'
-import { OptionError, type Row, type Table } from './table.ts'
+import {
+  type ImportFile,
+  joined,
+  OptionError,
+  type Row,
+  recordBytesMax,
+  type Table,
+  utf8Chunks,
+} from './file.ts'
 
 /**
  * Tables of text. Records end with LF, CR LF or CR, also mixed. A field in double quotes may contain separators, ends of

@@ -1,6 +1,6 @@
 import type { ContentType } from '../base/point.ts'
 import type { Column } from './columns.ts'
-import { OptionError } from './table.ts'
+import { OptionError } from './file.ts'
 import type { ValueType } from './values.ts'
 
 export interface AttributeMapping {

@@ -1,6 +1,5 @@
 import { dimensionMax } from '../base/point.ts'
-import { type ImportFile, joined } from './file.ts'
-import { type Format, OptionError, type Row, type Table } from './table.ts'
+import { type Format, type ImportFile, joined, OptionError, type Row, type Table } from './file.ts'
 
 /**
  * Files that contain only vectors: arrays that numpy saved, and raw rows. Their tables have the column `vector`, and

@@ -1,7 +1,13 @@
 import { openCsv } from './csv.ts'
-import type { ImportFile } from './file.ts'
-import { openJsonLines } from './file.ts'
-import { type Format, formats, isStreamed, OptionError, type Table } from './table.ts'
+import {
+  type Format,
+  formats,
+  type ImportFile,
+  isStreamed,
+  OptionError,
+  openJsonLines,
+  type Table,
+} from './file.ts'
 
 export interface OpenOptions {
   /** By the first bytes and the ending of the name, if absent. */

@@ -16,8 +16,7 @@ import {
   decompressZstd,
 } from 'hyparquet-compressors'
 import { type DateTime, dateTimeOf } from '../base/attributes.ts'
-import { flattened, type ImportFile, isMap } from './file.ts'
-import { type Cell, type Row, type Table, unread } from './table.ts'
+import { type Cell, flattened, type ImportFile, isMap, type Row, type Table, unread } from './file.ts'
 import { LostValue, parseWithDigits, roundedNumberIn, textOfBytes } from './values.ts'
 
 /** Without the package's Snappy, which is WebAssembly: the console's page forbids that, and hyparquet has its own. */

@@ -6,8 +6,8 @@ import {
   isMap,
 } from '../base/attributes.ts'
 import { type NewPoint, type Payload, ttlSecondsMax } from '../base/point.ts'
+import { type Row, unread } from './file.ts'
 import { attributeNameOf, isAttributeName, type Mapping } from './mapping.ts'
-import { type Row, unread } from './table.ts'
 import {
   attributeOf,
   componentOf,

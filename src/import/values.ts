@@ -7,7 +7,7 @@ import {
   wholeMax,
 } from '../base/attributes.ts'
 import { isUuid } from '../base/point.ts'
-import type { Cell } from './table.ts'
+import type { Cell } from './file.ts'
 
 /**
  * The rules by which values of a file become values of a point. The text rules apply to CSV, whose values have no types;

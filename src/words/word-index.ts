@@ -2,7 +2,6 @@ import { DatabaseError } from '../base/errors.ts'
 import type { WordCounts, WordStatistics } from '../base/point.ts'
 import { atOnce } from '../base/turns.ts'
 import { Analyzer, type LanguageChoice, noLanguage } from './analyzer.ts'
-import { Arena } from './arena.ts'
 import {
   type Bm25Parameters,
   type CollectionStatistics,
@@ -17,7 +16,7 @@ import {
 import { type CountedDocuments, CountedParts, countedWithin } from './counted-documents.ts'
 import type { TermEntry } from './dictionary.ts'
 import { mergeParts } from './merge-parts.ts'
-import { Part, type PartAddresses } from './part.ts'
+import { Arena, Part, type PartAddresses } from './part.ts'
 import { type PartContent, weightedFrequencies, weightedLengths } from './part-content.ts'
 import { PendingPart } from './pending-part.ts'
 import {

@@ -1,6 +1,6 @@
+import type { Table } from '../../../src/import/file.ts'
 import { columnsUsed } from '../../../src/import/mapping.ts'
 import { type Outcome, PointMaker, type SampledPoint } from '../../../src/import/points.ts'
-import type { Table } from '../../../src/import/table.ts'
 import type { Job, RowFault } from './messages.ts'
 import { type Item, Sender } from './sender.ts'
 

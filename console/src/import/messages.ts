@@ -1,7 +1,7 @@
 import type { Column } from '../../../src/import/columns.ts'
+import type { Table } from '../../../src/import/file.ts'
 import type { Mapping } from '../../../src/import/mapping.ts'
 import type { SampledPoint } from '../../../src/import/points.ts'
-import type { Table } from '../../../src/import/table.ts'
 import type { NewPoint } from '../api/types.ts'
 
 /** The messages between the page and the import worker. */

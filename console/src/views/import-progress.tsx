@@ -1,5 +1,5 @@
 import type { JSX } from 'preact'
-import { placeText } from '../../../src/import/table.ts'
+import { placeText } from '../../../src/import/file.ts'
 import { formatBytes, formatCount, plural } from '../lib/format.ts'
 import { Button, Fault, Panel } from '../parts/basics.tsx'
 import type { ImportRun, Phase } from '../state/import-run.ts'
