@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib'
 import { DatabaseError } from '../../base/errors.ts'
 import { idToBytes } from '../../base/ids.ts'
 import type { Logger } from '../../base/log.ts'
@@ -27,7 +28,7 @@ export interface RestorePoint {
   readonly backup: Backup
   /** Later changes are not applied. */
   readonly untilMs: number
-  /** The changes of the backup and later ones; empty if there are none to apply. */
+  /** The changes of the backup and later ones, each of which continues the one before; empty if there are none to apply. */
   readonly changes: readonly BackedUpChanges[]
   /** Changes are applied from this place on. */
   readonly begin: number
@@ -47,10 +48,10 @@ export async function restorePoint(
 ): Promise<RestorePoint> {
   const { changes } = await backups.manifest(backup.name)
   const { begin, to } = changes ?? { begin: 0, to: 0 }
-  // Mostly, nothing has changed during a backup: then its own changes are all from before.
-  const point = { backup, untilMs: timeMs, begin, changes: changes && begin < to ? [changes] : [] }
+  const point = { backup, untilMs: timeMs, begin, changes: changes ? [changes] : [] }
   const isWhole = changes === undefined || timeMs === Number.POSITIVE_INFINITY
-  if (isWhole || timeMs <= backup.timeMs) return point
+  // Mostly, nothing has changed during a backup: then its own changes are all from before.
+  if (isWhole || timeMs <= backup.timeMs) return begin < to ? point : { ...point, changes: [] }
   let newest = { ...changes, timeMs: backup.timeMs }
   for (const { name, timeMs: laterMs } of backups.all.slice(backups.all.indexOf(backup) + 1)) {
     const { changes: more } = await backups.manifest(name)
@@ -63,9 +64,13 @@ export async function restorePoint(
   throw missing(newest.timeMs)
 }
 
-/** Whether changes continue those of an earlier backup without a gap. Of two backups at once, only one does. */
+/**
+ * Whether changes continue those of an earlier backup without a gap. Those of two backups at once begin at the same
+ * place, so the later ones have the others, too; whether they are the same is seen when they are read.
+ */
 export function continues(more: BackedUpChanges, { id, to, sum }: BackedUpChanges): boolean {
-  return more.id === id && more.from === to && more.sumBefore === sum
+  if (more.id !== id || more.from > to || more.to < to) return false
+  return more.from < to || more.sumBefore === sum
 }
 
 function missing(beforeMs: number, afterMs?: number): DatabaseError {
@@ -136,7 +141,7 @@ export async function restoreBackup(
   return manifest
 }
 
-/** Reads changes from a place on. */
+/** Reads changes from a place on. @throws DatabaseError `invalid_argument` if what several have is not the same */
 async function* recordsOf(
   store: ObjectStore,
   changes: readonly BackedUpChanges[],
@@ -144,17 +149,29 @@ async function* recordsOf(
 ): AsyncGenerator<ChangeRecord> {
   async function* bytes(): AsyncGenerator<Buffer> {
     let at = begin
-    for (const { from, to, pieces } of changes) {
-      let skipped = rangeBytes + at - from
-      for await (const piece of piecesOf(store, pieces)) {
-        yield piece.subarray(Math.min(skipped, piece.length))
-        skipped = Math.max(0, skipped - piece.length)
+    /** That of the journal up to there; undefined while it is not known. */
+    let sumAt: number | undefined
+    for (const { from, to, sumBefore, sum, pieces } of changes) {
+      if (to > at) {
+        let [headLeft, skipped, sumOfSkipped] = [rangeBytes, at - from, sumBefore]
+        for await (const piece of piecesOf(store, pieces)) {
+          const content = piece.subarray(Math.min(headLeft, piece.length))
+          headLeft -= piece.length - content.length
+          const before = content.subarray(0, skipped)
+          skipped -= before.length
+          sumOfSkipped = crc32(before, sumOfSkipped)
+          if (skipped === 0 && sumOfSkipped !== (sumAt ?? sumOfSkipped)) throw refused(apart)
+          yield content.subarray(before.length)
+        }
       }
-      at = Math.max(at, to)
+      at = to
+      sumAt = sum
     }
   }
   yield* recordsIn(bytes())
 }
+
+const apart = 'its changes are of copies of a data directory that have gone separate ways'
 
 /**
  * Yields the points of a collection: each as it is in the newest backup of the chain that has it, if the first one still
