@@ -1,5 +1,7 @@
 import type { HttpClient } from '../../src/client/http-client.ts'
+import { manifolds } from '../shared/data/data-set.ts'
 import { GaussianRandom } from '../shared/data/gaussian-random.ts'
+import { fillManifold } from '../shared/data/manifold.ts'
 import { percentile } from '../shared/percentile.ts'
 
 export interface Rate {
@@ -17,8 +19,12 @@ export function vectorOf(row: number, dimension: number): number[] {
   return Array.from({ length: dimension }, () => random.next())
 }
 
-function pointOf(row: number, dimension: number) {
-  return { vector: vectorOf(row, dimension), payload: { contentType: 'Text' as const, content: String(row) } }
+function randomPoint(row: number, dimension: number) {
+  return pointOf(row, vectorOf(row, dimension))
+}
+
+function pointOf(row: number, vector: readonly number[]) {
+  return { vector, payload: { contentType: 'Text' as const, content: String(row) } }
 }
 
 /** Stores points in batches of 100, through all clients concurrently. The rate counts points. */
@@ -30,7 +36,7 @@ export async function ingest(
   // The points are generated beforehand, so that only storing is measured.
   const batches = Array.from({ length: Math.ceil(points / batchPoints) }, (_, batch) =>
     Array.from({ length: Math.min(batchPoints, points - batch * batchPoints) }, (_, index) =>
-      pointOf(batch * batchPoints + index, dimension),
+      randomPoint(batch * batchPoints + index, dimension),
     ),
   )
   let next = 0
@@ -43,7 +49,10 @@ export async function ingest(
   return { ...rate, count: points, perSecond: (rate.perSecond / rate.count) * points }
 }
 
-/** Stores many points, generating them as needed. */
+/**
+ * Stores many points, generating them as needed. They are on a manifold, as embeddings are: how long a node takes to link
+ * points with independent components says nothing about a user's.
+ */
 export async function fill(client: HttpClient, points: number, dimension: number): Promise<void> {
   const size = 1_000
   let next = 0
@@ -51,7 +60,13 @@ export async function fill(client: HttpClient, points: number, dimension: number
     while (next < points) {
       const from = next
       next = Math.min(points, from + size)
-      await client.insertBatch(Array.from({ length: next - from }, (_, at) => pointOf(from + at, dimension)))
+      const rows = new Float32Array((next - from) * dimension)
+      fillManifold({ ...manifolds.manifold, dimension }, from, rows)
+      await client.insertBatch(
+        Array.from({ length: next - from }, (_, at) =>
+          pointOf(from + at, [...rows.subarray(at * dimension, (at + 1) * dimension)]),
+        ),
+      )
     }
   }
   await Promise.all([worker(), worker()])
@@ -63,7 +78,7 @@ export async function acknowledge(client: HttpClient, seconds: number, dimension
   let row = 1_000_000
   return await timed([client], async (each) => {
     if (performance.now() > endMs) return false
-    await each.insert(pointOf(row++, dimension))
+    await each.insert(randomPoint(row++, dimension))
     return true
   })
 }

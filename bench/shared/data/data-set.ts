@@ -34,38 +34,39 @@ export type SetName = (typeof setNames)[number]
 /** The sets of a run without `--sets`. */
 export const usualSets: readonly SetName[] = ['wordnet', 'manifold', 'wide']
 
-const manifolds: Readonly<Record<Exclude<SetName, 'wordnet'>, Manifold & { readonly rows: number }>> = {
-  manifold: {
-    rows: 1_000_000,
-    dimension: 128,
-    latent: 16,
-    hidden: 64,
-    clusters: 256,
-    spread: 0.5,
-    noise: 0.02,
-    seed: 20_260_601,
-  },
-  wide: {
-    rows: 100_000,
-    dimension: 1536,
-    latent: 32,
-    hidden: 128,
-    clusters: 100,
-    spread: 0.5,
-    noise: 0.02,
-    seed: 20_260_602,
-  },
-  'wide-768': {
-    rows: 1_000_000,
-    dimension: 768,
-    latent: 24,
-    hidden: 96,
-    clusters: 1000,
-    spread: 0.5,
-    noise: 0.02,
-    seed: 20_260_603,
-  },
-}
+export const manifolds: Readonly<Record<Exclude<SetName, 'wordnet'>, Manifold & { readonly rows: number }>> =
+  {
+    manifold: {
+      rows: 1_000_000,
+      dimension: 128,
+      latent: 16,
+      hidden: 64,
+      clusters: 256,
+      spread: 0.5,
+      noise: 0.02,
+      seed: 20_260_601,
+    },
+    wide: {
+      rows: 100_000,
+      dimension: 1536,
+      latent: 32,
+      hidden: 128,
+      clusters: 100,
+      spread: 0.5,
+      noise: 0.02,
+      seed: 20_260_602,
+    },
+    'wide-768': {
+      rows: 1_000_000,
+      dimension: 768,
+      latent: 24,
+      hidden: 96,
+      clusters: 1000,
+      spread: 0.5,
+      noise: 0.02,
+      seed: 20_260_603,
+    },
+  }
 
 export function prepareSet(name: SetName, options: DataOptions): Promise<DataSet> {
   return name === 'wordnet' ? wordNetSet(options) : manifoldSet(name, options)
