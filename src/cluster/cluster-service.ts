@@ -12,15 +12,24 @@ import { lostIn, lostLogMessage, type SharedDocuments, shortIdOf } from './log/c
 import { placeIn } from './log/founding.ts'
 import { type NatsCluster, openNatsCluster } from './log/nats-cluster.ts'
 import { ClusterView, logServerNotes } from './membership/cluster-view.ts'
-import { type Announcement, announce, enter } from './membership/membership.ts'
 import {
+  announce,
+  enter,
   removeMember,
   requestMemberState,
   setMemberState,
   setReplicas,
+  whenAway,
   withRefetched,
 } from './membership/ownership.ts'
-import { announcedIn, changeTopology, memberOf, readTopology, type Topology } from './membership/topology.ts'
+import {
+  type Announcement,
+  announcedIn,
+  changeTopology,
+  memberOf,
+  readTopology,
+  type Topology,
+} from './membership/topology.ts'
 import { type NodeEvent, next } from './node-state.ts'
 import { NodeRequests, twinMessage, untilNameIsFree } from './requests.ts'
 import {
@@ -302,8 +311,8 @@ export class ClusterService {
     const node = this.#view.longAway
     if (node === undefined || this.#now.state !== 'serving') return
     this.#logger.warn({ node }, 'a node has been away for long: others copy its partitions')
-    await setMemberState(this.#documents, node, 'away', (before) => before === undefined).catch(
-      (err: unknown) => this.#logger.debug({ err, node }, 'the topology could not be changed: trying again'),
+    await setMemberState(this.#documents, node, whenAway).catch((err: unknown) =>
+      this.#logger.debug({ err, node }, 'the topology could not be changed: trying again'),
     )
   }
 
@@ -363,7 +372,7 @@ export class ClusterService {
       retryMs,
       peers: this.#requests!,
       signal: this.#stop.signal,
-      announced: () => announcedIn<Announcement>(this.#documents),
+      announced: () => announcedIn(this.#documents),
     })
     this.#now.fetches += 1
     this.#fetchedMs = performance.now()
@@ -455,7 +464,7 @@ export class ClusterService {
   readonly drain = async (node: string, isDrained: boolean): Promise<boolean> =>
     isDrained
       ? await requestMemberState(this.#documents, node, 'draining')
-      : await setMemberState(this.#documents, node, undefined, (before) => before === 'draining')
+      : await setMemberState(this.#documents, node, (before) => (before === 'draining' ? undefined : before))
 
   readonly refetch = async (node: string): Promise<boolean> =>
     await requestMemberState(this.#documents, node, 'refetching')

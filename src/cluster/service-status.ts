@@ -8,9 +8,8 @@ import type { LocalStatus } from './cluster-node-options.ts'
 import { shortIdOf } from './log/commit-log.ts'
 import type { NatsCluster, NatsClusterOptions, openNatsCluster } from './log/nats-cluster.ts'
 import { type ClusterView, logStatus, nodeStatuses, partitionsStatus } from './membership/cluster-view.ts'
-import type { Announcement } from './membership/membership.ts'
 import { missingOf } from './membership/ownership.ts'
-import { announcedIn, readTopology } from './membership/topology.ts'
+import { type Announcement, announcedIn, readTopology } from './membership/topology.ts'
 import { twinMessage } from './requests.ts'
 import type { PartitionMover } from './transfer/partition-mover.ts'
 
@@ -115,7 +114,7 @@ export async function statusOf(now: ServiceState): Promise<ClusterStatus> {
 /** All members; while the log servers do not answer, as they were last known. */
 async function membersOf(now: ServiceState): Promise<Pick<ClusterStatus, 'nodes' | 'partitions'>> {
   const { nats, view, options } = now
-  const known = nats && Promise.all([readTopology(nats.documents), announcedIn<Announcement>(nats.documents)])
+  const known = nats && Promise.all([readTopology(nats.documents), announcedIn(nats.documents)])
   const [{ topology }, announced] = (await known?.catch(() => undefined)) ?? [view, []]
   const there = new Map([...announced, [options.node, announcementOf(now)]])
   return { partitions: partitionsStatus(topology, there), nodes: nodeStatuses(topology, there) }

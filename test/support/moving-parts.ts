@@ -1,9 +1,14 @@
 import { createLogger } from '../../src/base/log.ts'
 import type { CommitLog } from '../../src/cluster/log/commit-log.ts'
 import { ClusterView } from '../../src/cluster/membership/cluster-view.ts'
-import { type Announcement, announce, enter } from '../../src/cluster/membership/membership.ts'
-import { movesOf, setMemberState, surplusOf } from '../../src/cluster/membership/ownership.ts'
-import { readTopology, type Topology } from '../../src/cluster/membership/topology.ts'
+import {
+  announce,
+  enter,
+  movesOf,
+  setMemberState,
+  surplusOf,
+} from '../../src/cluster/membership/ownership.ts'
+import { type Announcement, readTopology, type Topology } from '../../src/cluster/membership/topology.ts'
 import type { Peers } from '../../src/cluster/requests.ts'
 import { PartitionMover } from '../../src/cluster/transfer/partition-mover.ts'
 import { pause } from '../../src/cluster/waiting.ts'
@@ -123,7 +128,7 @@ export class SimulatedTopology {
   }
 
   async drain(node: string, isDrained: boolean): Promise<void> {
-    await setMemberState(this.#documents, node, isDrained ? 'draining' : undefined)
+    await setMemberState(this.#documents, node, () => (isDrained ? 'draining' : undefined))
   }
 
   /** Whether every node holds exactly the partitions that it should, and has removed the points of all others. */

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ClusterView } from './cluster-view.ts'
-import type { Announcement } from './membership.ts'
 import { shareOf, withEntered, withPlaces } from './ownership.ts'
 import { ownersIn } from './ring.ts'
-import { noTopology, type Topology, toJson } from './topology.ts'
+import { type Announcement, noTopology, type Topology, toJson } from './topology.ts'
 
 const log = { bounds: () => Promise.reject(new Error('not asked for here')) }
 
@@ -27,6 +26,17 @@ class Seen {
   }
 }
 
+/** The topology of three nodes where nothing has to move. */
+function settledTopology(): Topology {
+  const member = (node: string) => ({ zone: '', address: node })
+  const entered = ['a', 'b', 'c'].reduce(
+    (topology, node) =>
+      withEntered(topology, { dimension: null, node, member: member(node), replicas: 1, mayFound: true }),
+    noTopology,
+  )
+  return { ...entered, ownership: { ...entered.ownership, owners: ownersIn(entered.ownership.ring) } }
+}
+
 function announcementOf(node: string): Announcement {
   const is = { isReady: true, answers: true, generation: 1, position: 1 }
   return { zone: '', address: node, version: '1', state: 'serving', ...is }
@@ -43,16 +53,7 @@ describe('the view of a cluster', () => {
   it('names a member that is away for a quarter of an hour while others are heard', async () => {
     const minuteMs = 60_000
     const seen = new Seen()
-    for (const node of ['a', 'b', 'c'])
-      seen.topology = withEntered(seen.topology, {
-        dimension: null,
-        node,
-        member: { zone: '', address: node },
-        replicas: 1,
-        mayFound: true,
-      })
-    const settled = { ...seen.topology.ownership, owners: ownersIn(seen.topology.ownership.ring) }
-    seen.topology = { ...seen.topology, ownership: settled }
+    seen.topology = settledTopology()
     await seen.at(minuteMs, ['a', 'b', 'c'])
     for (let minute = 2; minute <= 17; minute += 1) await seen.at(minute * minuteMs, ['a', 'c'])
     assert.equal(seen.view.longAway, undefined, 'not yet')
@@ -71,6 +72,24 @@ describe('the view of a cluster', () => {
     assert.equal(shareOf(seen.topology.ownership, 'b').wanted, 0)
     await seen.at(37 * minuteMs, ['a', 'c'])
     assert.equal(seen.view.longAway, undefined, 'others are copying already')
+  })
+
+  it('names a member that went away while it replaced its data, although partitions should move to it', async () => {
+    const minuteMs = 60_000
+    const seen = new Seen()
+    const settled = settledTopology()
+    const owners = settled.ownership.owners.map((nodes) => nodes.map((each) => (each === 'b' ? 'a' : each)))
+    const refetching = { ...settled.members.b!, state: 'refetching' as const }
+    const members = { ...settled.members, b: refetching }
+    seen.topology = { ...settled, members, ownership: { ...settled.ownership, owners } }
+    await seen.at(minuteMs, ['a', 'b', 'c'])
+    for (let minute = 2; minute <= 18; minute += 1) await seen.at(minute * minuteMs, ['a', 'c'])
+    assert.equal(seen.view.longAway, 'b')
+    // Partitions that move to a node that is there could fill its disk.
+    const some = owners.map((nodes) => nodes.map((each) => (each === 'c' ? 'a' : each)))
+    seen.topology = { ...seen.topology, generation: 4, ownership: { ...settled.ownership, owners: some } }
+    await seen.at(19 * minuteMs, ['a', 'c'])
+    assert.equal(seen.view.longAway, undefined)
   })
 
   it('stays the same while the log servers do not answer, and while they have lost the announcements', async () => {

@@ -1,9 +1,15 @@
 import type { LogStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../../base/cluster-status.ts'
 import type { CommitLog, LogBounds, SharedDocuments } from '../log/commit-log.ts'
-import type { Announcement } from './membership.ts'
-import { movesOf, shareOf, surplusOf } from './ownership.ts'
+import { movesOf, shareOf, surplusOf, whenAway } from './ownership.ts'
 import { ownersIn } from './ring.ts'
-import { announcedIn, memberOf, noTopology, readTopology, type Topology } from './topology.ts'
+import {
+  type Announcement,
+  announcedIn,
+  memberOf,
+  noTopology,
+  readTopology,
+  type Topology,
+} from './topology.ts'
 
 /**
  * What a node knows about its cluster: the log, the topology, and what the other nodes announce. It is refreshed
@@ -48,14 +54,16 @@ export class ClusterView {
 
   /**
    * A member that was not heard for so long that others should have its partitions; undefined: none. One at a time: the
-   * copies of many could fill the disks of those that are left.
+   * copies of many could fill the disks of those that are left. What such a member has still to receive itself does not
+   * count, because it does not move.
    */
   get longAway(): string | undefined {
-    const { members, ownership } = this.#topology
     const sinceMs = this.#nowMs() - awayMs
-    const isGone = ([name, since]: readonly [string, number]): boolean =>
-      since < sinceMs && Object.hasOwn(members, name) && members[name]!.state === undefined
-    return movesOf(ownership).length > 0 ? undefined : [...this.#missingSince].find(isGone)?.[0]
+    const gone = [...this.#missingSince].flatMap(([name, since]) => {
+      const member = memberOf(this.#topology, name)
+      return since < sinceMs && member !== undefined && whenAway(member.state) !== member.state ? [name] : []
+    })
+    return movesOf(this.#topology.ownership).some(({ to }) => !gone.includes(to)) ? undefined : gone[0]
   }
 
   /** The log as the servers last described it. */
@@ -81,7 +89,7 @@ export class ClusterView {
     documents: Pick<SharedDocuments, 'announced' | 'get'>,
   ): Promise<void> {
     this.#log = (await log.bounds().catch(() => undefined)) ?? this.#log
-    this.#noteAnnounced(await announcedIn<Announcement>(documents).catch(() => undefined))
+    this.#noteAnnounced(await announcedIn(documents).catch(() => undefined))
     const read = await readTopology(documents).catch(() => undefined)
     if (read !== undefined) this.noteTopology(read.topology)
   }

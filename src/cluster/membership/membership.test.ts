@@ -2,9 +2,18 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SharedMemoryDocuments } from '../../../test/support/memory-log.ts'
 import { createLogger } from '../../base/log.ts'
-import { type Announcement, announce, enter } from './membership.ts'
-import { removeMember, requestMemberState, setMemberState } from './ownership.ts'
-import { announcedIn, type MemberState, memberOf, readTopology } from './topology.ts'
+import { partitionCount } from '../../base/partitions.ts'
+import {
+  announce,
+  enter,
+  removeMember,
+  requestMemberState,
+  setMemberState,
+  shareOf,
+  whenAway,
+  withRefetched,
+} from './ownership.ts'
+import { announcedIn, changeTopology, type MemberState, memberOf, readTopology } from './topology.ts'
 
 describe('membership', () => {
   it('enters all nodes that start at the same time, and returns what they announce', async () => {
@@ -42,7 +51,7 @@ describe('membership', () => {
     const { join, documents, topology } = nodes
     await join('a', 0)
     for (const name of ['constructor', '__proto__', 'b']) {
-      assert.equal(await setMemberState(documents, name, 'draining'), false)
+      assert.equal(await setMemberState(documents, name, () => 'draining'), false)
       assert.equal(await removeMember(documents, name), false)
     }
     assert.deepEqual(Object.keys((await topology()).members), ['a'])
@@ -61,12 +70,12 @@ describe('membership', () => {
     await assert.rejects(ask('refetching'), { ...refused, message: /^node a is draining: undrain it first$/ })
     assert.ok(await ask('draining'))
     assert.equal(await stateOf(), 'draining')
-    await setMemberState(documents, 'a', undefined)
+    await setMemberState(documents, 'a', () => undefined)
     assert.ok(await ask('refetching'))
     await assert.rejects(ask('draining'), { ...refused, message: /^node a is refetching: try again when/ })
     assert.ok(await ask('refetching'))
     assert.equal(await stateOf(), 'refetching')
-    await setMemberState(documents, 'a', 'away')
+    await setMemberState(documents, 'a', () => 'away')
     await assert.rejects(ask('refetching'), { ...refused, message: /^node a is away: start it first$/ })
     assert.ok(await ask('draining'))
     assert.equal(await stateOf(), 'draining')
@@ -76,10 +85,32 @@ describe('membership', () => {
     const nodes = cluster()
     const { join, say, documents, topology } = nodes
     await join('a', 0)
-    assert.equal(await setMemberState(documents, 'a', 'away'), true)
+    assert.equal(await setMemberState(documents, 'a', whenAway), true)
     assert.equal(memberOf(await topology(), 'a')?.state, 'away')
     await say('a', 0)
     assert.equal(memberOf(await topology(), 'a')?.state, undefined)
+  })
+
+  it('lets a node that others had replaced refetch its data as an operator asked before', async () => {
+    const nodes = cluster()
+    const { join, say, documents, topology } = nodes
+    await join('a', 0)
+    await join('b', 0)
+    const stateOf = async (): Promise<MemberState | undefined> => memberOf(await topology(), 'a')?.state
+    await requestMemberState(documents, 'a', 'refetching')
+    await say('a', 0)
+    assert.equal(shareOf((await topology()).ownership, 'a').wanted, partitionCount)
+    await setMemberState(documents, 'a', whenAway)
+    assert.equal(shareOf((await topology()).ownership, 'a').wanted, 0, 'others copy its partitions')
+    await assert.rejects(
+      requestMemberState(documents, 'a', 'refetching'),
+      /^DatabaseError: node a is away: start/,
+    )
+    await say('a', 0)
+    assert.equal(await stateOf(), 'refetching')
+    await changeTopology(documents, (each) => withRefetched(each, 'a'))
+    assert.equal(await stateOf(), undefined)
+    assert.equal(shareOf((await topology()).ownership, 'a').wanted, partitionCount)
   })
 
   it('takes in a node with the name of a property of all objects', async () => {
@@ -87,7 +118,7 @@ describe('membership', () => {
     const { join, documents, topology } = nodes
     await join('constructor', 0)
     assert.equal(memberOf(await topology(), 'constructor')?.address, 'constructor')
-    assert.equal(await setMemberState(documents, 'constructor', 'draining'), true)
+    assert.equal(await setMemberState(documents, 'constructor', () => 'draining'), true)
     assert.equal(memberOf(await topology(), 'constructor')?.state, 'draining')
   })
 })
@@ -106,7 +137,7 @@ function cluster() {
     documents,
     warnings,
     topology: async () => (await readTopology(documents)).topology,
-    announced: async () => await announcedIn<Announcement>(documents),
+    announced: async () => await announcedIn(documents),
     say,
     async join(node: string, position: number, replicas?: number): Promise<void> {
       const entry = { node, member: { zone: '', address: node }, replicas, dimension: null, mayFound: true }

@@ -1,14 +1,17 @@
 import { DatabaseError } from '../../base/errors.ts'
+import type { Logger } from '../../base/log.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import { ownersIn, type RingNode, ringOf } from './ring.ts'
 import {
+  type Announcement,
   changeTopology,
   type Member,
   type MemberState,
   memberOf,
   type Ownership,
   type Topology,
+  toJson,
   withMember,
 } from './topology.ts'
 
@@ -152,7 +155,7 @@ function checkDimension({ dimension: known = null }: Partial<Topology>, { node, 
 export function withPlaces(topology: Topology): Topology {
   const { ownership, members } = topology
   const nodes = Object.entries(members).flatMap(([name, { zone, state }]): RingNode[] =>
-    state === 'draining' || state === 'away' ? [] : [{ name, zone }],
+    state === undefined || state === 'refetching' ? [{ name, zone }] : [],
   )
   // Without any node, everything stays where it is.
   if (nodes.length === 0) return topology
@@ -216,18 +219,17 @@ export async function removeMember(documents: SharedDocuments, node: string): Pr
 }
 
 /**
- * Sets the state of a member.
+ * Changes the state of a member.
  *
- * @param isAllowed whether the new state may follow the current one; it may throw
+ * @param next returns the state that follows; it may throw
  * @returns whether the node is a member
  */
 export async function setMemberState(
   documents: SharedDocuments,
   node: string,
-  state: MemberState | undefined,
-  isAllowed: (before: MemberState | undefined) => boolean = () => true,
+  next: (before: MemberState | undefined) => MemberState | undefined,
 ): Promise<boolean> {
-  const topology = await changeTopology(documents, (each) => withState(each, node, state, isAllowed))
+  const topology = await changeTopology(documents, (each) => withState(each, node, next))
   return memberOf(topology, node) !== undefined
 }
 
@@ -240,29 +242,43 @@ export async function setMemberState(
 export async function requestMemberState(
   documents: SharedDocuments,
   node: string,
-  state: Exclude<MemberState, 'away'>,
+  state: 'draining' | 'refetching',
 ): Promise<boolean> {
-  return await setMemberState(documents, node, state, (before) => {
-    if (before === undefined || (before === 'away' && state === 'draining')) return true
-    throw new DatabaseError('precondition_failed', `node ${node} is ${before}: ${remedies[before]}`)
+  return await setMemberState(documents, node, (before) => {
+    if (before === undefined || before === state || (before === 'away' && state === 'draining')) return state
+    const [word, remedy] = remedies[before]
+    throw new DatabaseError('precondition_failed', `node ${node} is ${word}: ${remedy}`)
   })
 }
 
-const remedies: Readonly<Record<MemberState, string>> = {
-  draining: 'undrain it first',
-  refetching: 'try again when it is ready',
-  away: 'start it first',
+const remedies: Readonly<Record<MemberState, readonly [state: string, remedy: string]>> = {
+  draining: ['draining', 'undrain it first'],
+  refetching: ['refetching', 'try again when it is ready'],
+  away: ['away', 'start it first'],
+  awayRefetching: ['away', 'start it first'],
 }
 
-/** @param isAllowed whether the new state may follow the current one */
+/** The state of a member after others have begun to replace it; the same if they need not. */
+export function whenAway(before: MemberState | undefined): MemberState | undefined {
+  if (before === undefined) return 'away'
+  return before === 'refetching' ? 'awayRefetching' : before
+}
+
+/** The state of a member that is there: it is back before others had to replace it, or afterwards. */
+function whenBack(before: MemberState | undefined): MemberState | undefined {
+  if (before === 'away') return undefined
+  return before === 'awayRefetching' ? 'refetching' : before
+}
+
 function withState(
   topology: Topology,
   node: string,
-  state: MemberState | undefined,
-  isAllowed: (before: MemberState | undefined) => boolean,
+  next: (before: MemberState | undefined) => MemberState | undefined,
 ): Topology {
   const before = memberOf(topology, node)
-  if (before === undefined || before.state === state || !isAllowed(before.state)) return topology
+  if (before === undefined) return topology
+  const state = next(before.state)
+  if (state === before.state) return topology
   const { zone, address } = before
   const member = { zone, address, ...(state === undefined ? {} : { state }) }
   const members = { ...topology.members, [node]: member }
@@ -271,10 +287,27 @@ function withState(
 
 /** Notes that a node has fetched its data again, if it should. */
 export function withRefetched(topology: Topology, node: string): Topology {
-  return withState(topology, node, undefined, (before) => before === 'refetching')
+  return withState(topology, node, (before) => (whenBack(before) === 'refetching' ? undefined : before))
 }
 
 /** Sets how many nodes hold each point. Partitions then move until that is reached. */
 export async function setReplicas(documents: SharedDocuments, replicas: number): Promise<void> {
   await changeTopology(documents, (topology) => withReplicas(topology, replicas))
+}
+
+/**
+ * Enters a node in the topology of its cluster.
+ *
+ * @throws DatabaseError `not_ready` when another node has to be the first one; Error when the DIMENSION differs
+ */
+export async function enter(documents: SharedDocuments, entry: Entry, logger: Logger): Promise<void> {
+  const topology = await changeTopology(documents, (each) => withEntered(each, entry))
+  const note = replicasNote(topology, entry.replicas)
+  if (note !== undefined) logger.warn(note)
+}
+
+/** Announces a node that has entered: to be repeated, for an announcement soon expires. */
+export async function announce(documents: SharedDocuments, node: string, said: Announcement): Promise<void> {
+  await documents.announce(node, toJson(said))
+  await setMemberState(documents, node, whenBack)
 }

@@ -1,3 +1,4 @@
+import type { NodeState } from '../../base/cluster-status.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { partitionCount } from '../../base/partitions.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
@@ -54,9 +55,36 @@ export interface Member {
 
 /**
  * What an operator wants of a member. `draining`: it takes no more clients and gives up its partitions; `refetching`: it
- * replaces its data. `away` is set by other members, until it is back: they copy its partitions.
+ * replaces its data. Other members set `away` until it is back, since they copy its partitions meanwhile, and
+ * `awayRefetching` if it still has to replace its data then.
  */
-export type MemberState = 'draining' | 'refetching' | 'away'
+export type MemberState = 'draining' | 'refetching' | 'away' | 'awayRefetching'
+
+/** What a node announces about itself, again and again. */
+export interface Announcement extends Omit<Member, 'state'> {
+  /** Differs between the processes that have run as this node. */
+  readonly run?: string
+  readonly version: string
+  readonly state: NodeState
+  readonly isReady: boolean
+  /** Whether other nodes can ask it; also while it is drained, and while the log is lost. */
+  readonly answers: boolean
+  /** Whether something keeps it from applying the log, such as a full disk: a copy of it could soon be too old. */
+  readonly hasFault?: boolean
+  /** The generation of the topology that it acts on. */
+  readonly generation: number
+  /** The node that it is receiving partitions from. */
+  readonly takesFrom?: string
+  /** All records up to here are applied. */
+  readonly position: number
+  /** The short id of the log, if the node knows that it is lost: other nodes have to stop, too. */
+  readonly lostLog?: string
+}
+
+/** Whether a node answers and applies the log: then others can copy from it. */
+export function isWhole({ answers, lostLog }: Announcement): boolean {
+  return answers && lostLog === undefined
+}
 
 /**
  * Writes the next topology, and retries when another node was faster. An unchanged topology is not written.
@@ -111,9 +139,9 @@ export function fromJson<Value>(bytes: Uint8Array): Value {
 }
 
 /** What the live nodes have announced, by name. */
-export async function announcedIn<Said>(
+export async function announcedIn(
   documents: Pick<SharedDocuments, 'announced'>,
-): Promise<ReadonlyMap<string, Said>> {
+): Promise<ReadonlyMap<string, Announcement>> {
   const announced = await documents.announced()
-  return new Map([...announced].map(([node, value]) => [node, fromJson<Said>(value)]))
+  return new Map([...announced].map(([node, value]) => [node, fromJson<Announcement>(value)]))
 }

@@ -7,10 +7,15 @@ import type { ClusterNode } from '../cluster-node.ts'
 import type { Sharding } from '../cluster-node-options.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import type { ClusterView } from '../membership/cluster-view.ts'
-import { isWhole } from '../membership/membership.ts'
 import { withOwnChanges, withoutCopies } from '../membership/ownership.ts'
 import { ownersIn } from '../membership/ring.ts'
-import { changeTopology, type Ownership, readTopology, type Topology } from '../membership/topology.ts'
+import {
+  changeTopology,
+  isWhole,
+  type Ownership,
+  readTopology,
+  type Topology,
+} from '../membership/topology.ts'
 import { callBack, type Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
 

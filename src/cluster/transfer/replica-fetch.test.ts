@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { temporaryDirectory } from '../../../test/support/process.ts'
 import { createLogger } from '../../base/log.ts'
-import type { Announcement } from '../membership/membership.ts'
+import type { Announcement } from '../membership/topology.ts'
 import { fetchReplica } from './replica-fetch.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
