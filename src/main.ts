@@ -10,7 +10,6 @@ import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { Meters } from './base/quotas.ts'
 import { keepTicksFast, version } from './base/runtime.ts'
-import { type ClusterTimings, registerCluster } from './cluster/cluster-metrics.ts'
 import type { ClusterService } from './cluster/cluster-service.ts'
 import type { OpenLog } from './cluster/service-status.ts'
 import { type Engine, startEngine } from './collections/engine.ts'
@@ -116,7 +115,6 @@ async function assemble(
   const engine = startEngine({ ...config, logger, readingThreads: threads.max })
   closers.push(() => engine.close())
   let metrics: ServiceMetrics | undefined
-  let timings: ClusterTimings | undefined
   let writesBlocked: WritesBlocked | undefined
   const data = servedData(config, engine, logger, {
     onCommit: (seconds) => metrics?.commit(seconds),
@@ -140,7 +138,6 @@ async function assemble(
   const cluster = await clusterOf(config, {
     logger,
     openLog,
-    timings: () => timings,
     answerBytes: budgets.answers,
     httpPort: () => transports?.ports.http ?? config.httpPort,
     onServing: (isServing) => transports?.setServing(isServing),
@@ -149,7 +146,7 @@ async function assemble(
   const opening = beginLoading({ data, cluster, engine }, closers)
   // Loading libraries takes a good part of the start: points are loaded meanwhile.
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
-  if (cluster !== undefined) timings = registerCluster(metrics, cluster)
+  cluster?.registerMetrics(metrics)
   const parts = {
     config,
     sources,

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto'
 import type { ClusterStatus, NodeState } from '../base/cluster-status.ts'
 import { DatabaseError, damageIn } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import type { ServiceMetrics } from '../base/metrics.ts'
 import type { ServedData } from '../collections/served-data.ts'
 import { storedPosition } from '../storage/data-store.ts'
 import { replacementReason, requestReplacement } from '../storage/files/data-directory.ts'
-import type { ClusterFigures } from './cluster-metrics.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
 import { lostIn, lostLogMessage, type SharedDocuments, shortIdOf } from './log/commit-log.ts'
@@ -30,13 +30,15 @@ import {
   readTopology,
   type Topology,
 } from './membership/topology.ts'
-import { type NodeEvent, next } from './node-state.ts'
 import { NodeRequests, twinMessage, untilNameIsFree } from './requests.ts'
 import {
   announcementOf,
   type ClusterServiceOptions,
-  figuresOf,
+  type ClusterTimings,
+  type NodeEvent,
+  next,
   positionOf,
+  registerMetrics,
   type ServiceState,
   statusOf,
   whyNotReady,
@@ -47,7 +49,7 @@ import { isNoOutage, pause, unlessAborted, untilAnswered, Waiters } from './wait
 
 /**
  * A process's side of its cluster: the connection to the log servers, the node, its membership, and the status for
- * operators. It is a state machine: `next` in node-state.ts says which state follows an event, and one loop does the
+ * operators. It is a state machine: `next` in service-status.ts says which state follows an event, and one loop does the
  * work of each state, which returns the next event:
  *
  *   joining     connect, look at the data, become a member      serving    move partitions, until something happens
@@ -74,6 +76,8 @@ export class ClusterService {
   #running: Promise<void> | undefined
   #watching: Promise<void> | undefined
   #fetchedMs = 0
+  /** Undefined until the metrics are loaded, which happens while the node connects. */
+  #timings: ClusterTimings | undefined
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -216,14 +220,14 @@ export class ClusterService {
     const { log, bus, documents } = this.#now.nats
     const { first, last, bytes } = await this.#answered(() => log.bounds())
     logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
-    const { maxRequestBytes, answerBytes, timings, announcementMs = 5_000 } = this.#options
+    const { maxRequestBytes, answerBytes, announcementMs = 5_000 } = this.#options
     await untilNameIsFree({ bus, cluster, node, logger, signal, patienceMs: announcementMs + 1_000 })
     const peers = new NodeRequests({
       bus,
       cluster,
       node,
       answerBytes,
-      onCall: (seconds) => timings()?.request(seconds),
+      onCall: (seconds) => this.#timings?.request(seconds),
       logger,
       handlers: { get: (operation) => this.#now.node?.peerHandlers.get(operation) },
       messageBytesMax: Math.max(messageFactor * maxRequestBytes, messageBytesMin),
@@ -412,7 +416,7 @@ export class ClusterService {
 
   /** Loads the data, and applies the log to them. */
   async #catchUp(data: ServedData): Promise<NodeEvent> {
-    const { node: name, maxBufferedBytes, maxRequestBytes, timings, logBytesMax } = this.#options
+    const { node: name, maxBufferedBytes, maxRequestBytes, logBytesMax } = this.#options
     // What an earlier attempt has left behind.
     if (data.loaded !== undefined) await this.#unload(data, 'this node loads its data again')
     const { log, documents } = this.#connected
@@ -425,7 +429,7 @@ export class ClusterService {
       maxBufferedBytes: Math.min(maxBufferedBytes, logBytesMax / logShare),
       maxRequestBytes,
       logger: this.#logger,
-      timings,
+      timings: () => this.#timings,
       onGap: () => {
         this.#now.gaps += 1
       },
@@ -478,9 +482,9 @@ export class ClusterService {
     return this.#now.node
   }
 
-  /** For metrics. */
-  get figures(): ClusterFigures {
-    return figuresOf(this.#now)
+  /** Registers the metrics of this node and its log. */
+  registerMetrics(metrics: ServiceMetrics): void {
+    this.#timings = registerMetrics(metrics, this.#now)
   }
 
   /** The log position that this node has applied, for reads. */

@@ -1,8 +1,8 @@
 import type { ByteBudget } from '../base/budgets.ts'
 import { type ClusterStatus, drainedReason, type NodeState } from '../base/cluster-status.ts'
+import type { ServiceMetrics } from '../base/metrics.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import { version } from '../base/runtime.ts'
-import type { ClusterFigures, ClusterTimings } from './cluster-metrics.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { LocalStatus } from './cluster-node-options.ts'
 import { shortIdOf } from './log/commit-log.ts'
@@ -38,7 +38,7 @@ export interface ServiceState {
 }
 
 /** For metrics. */
-export function figuresOf({ options, node, nats, fetches, gaps, view }: ServiceState): ClusterFigures {
+function figuresOf({ options, node, nats, fetches, gaps, view }: ServiceState): ClusterFigures {
   const { position, floor, digestMismatches } = node?.status ?? beginning
   const { servers = [], bytes = 0, last = 0 } = view.log ?? {}
   const { held } = node ?? { held: new PartitionSet() }
@@ -162,8 +162,6 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly maxRequestBytes: number
   /** Counts the answers to other nodes. */
   readonly answerBytes?: ByteBudget | undefined
-  /** Undefined until the metrics are loaded. */
-  readonly timings: () => ClusterTimings | undefined
   /** Called when this node is taken out of service, and when it serves again. */
   readonly onServing?: ((isServing: boolean) => void) | undefined
   /** Pause before a fetch is retried; short in tests. */
@@ -174,3 +172,100 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
 
 /** Connects to the log of a cluster. */
 export type OpenLog = typeof openNatsCluster
+
+/** Callbacks that record how long the steps of a change take, in seconds. */
+export interface ClusterTimings {
+  readonly append: (seconds: number) => void
+  readonly apply: (seconds: number) => void
+  readonly acknowledge: (seconds: number) => void
+  readonly request: (seconds: number) => void
+}
+
+/** What a node tells about itself and its log in numbers: the gauges `vicinal_cluster_<name>`, with their meaning. */
+const gauges = {
+  position: 'Position in the log of the cluster up to which this node has applied all records.',
+  durable_position:
+    'Position in the log of the cluster up to which all records are on the disk of this node.',
+  lag: 'Records of the log of the cluster that this node has not applied.',
+  connected: '1 while a log server is connected.',
+  log_bytes: 'Bytes of the log of the cluster, on each server that has it.',
+  log_servers: 'Servers that should have the log of the cluster.',
+  log_servers_current: 'Servers that have the whole log of the cluster.',
+  gaps: 'How often the log of the cluster did not have the next position, since the start.',
+  digest_mismatches: 'Comparisons with other nodes that found a difference, since the data were loaded.',
+  hedges:
+    'Requests also sent to a second node because the first one took more than 100 ms, since the data were loaded.',
+  fetches: 'How often this node has fetched everything from another node, since the start.',
+  partitions: 'Partitions of the points, of 256, that this node has.',
+  partitions_missing: 'Partitions of the points that this node should have but does not have yet.',
+  partitions_under_replicated:
+    'Partitions of the points that fewer nodes can answer for than should have them, as this node sees it.',
+} as const
+
+type ClusterFigures = Readonly<Record<keyof typeof gauges, number>>
+
+/**
+ * Registers the gauges of a node and its log.
+ *
+ * @returns the callbacks that fill the histograms
+ */
+export function registerMetrics(metrics: ServiceMetrics, now: ServiceState): ClusterTimings {
+  metrics.countUnanswered()
+  for (const [name, meaning] of Object.entries(gauges))
+    metrics.gauge(`vicinal_cluster_${name}`, meaning, () => figuresOf(now)[name as keyof typeof gauges])
+  return {
+    append: metrics.seconds(
+      'vicinal_cluster_append_seconds',
+      'Time of an append to the log of the cluster, until a majority of its servers has it on disk.',
+    ),
+    apply: metrics.seconds(
+      'vicinal_cluster_apply_seconds',
+      'Time from reading a record of the log of the cluster until it is applied.',
+    ),
+    acknowledge: metrics.seconds(
+      'vicinal_cluster_acknowledge_seconds',
+      'Time of a write on this node, from its append to its answer.',
+    ),
+    request: metrics.seconds(
+      'vicinal_cluster_request_seconds',
+      'Time that another node took to answer a request from this node.',
+    ),
+  }
+}
+
+/** What happens to a node. Only `next` decides what follows. */
+export type NodeEvent =
+  /** It is a member, and its data belong to the log. */
+  | 'usable'
+  /** Its data are missing, damaged, too old for the log, or contradicted; or an operator does not want them. */
+  | 'unusable'
+  /** The data of another node have replaced its own. */
+  | 'copied'
+  /** It has applied everything that was in the log. */
+  | 'caughtUp'
+  | 'drained'
+  | 'undrained'
+  /** The log is gone, or shorter than what some node has applied. */
+  | 'logLost'
+  /** It has unloaded its data because the log is lost, and looks for the log again. */
+  | 'retried'
+  /** It cannot apply a record, and a copy would not help. */
+  | 'failed'
+
+const transitions: Readonly<Record<NodeState, Partial<Readonly<Record<NodeEvent, NodeState>>>>> = {
+  joining: { usable: 'catchingUp', unusable: 'copying', logLost: 'logLost' },
+  copying: { copied: 'catchingUp', logLost: 'logLost' },
+  catchingUp: { caughtUp: 'serving', unusable: 'copying', logLost: 'logLost', failed: 'failed' },
+  serving: { drained: 'draining', unusable: 'copying', logLost: 'logLost', failed: 'failed' },
+  draining: { undrained: 'serving', unusable: 'copying', logLost: 'logLost', failed: 'failed' },
+  logLost: { retried: 'joining' },
+  failed: { unusable: 'copying', logLost: 'logLost' },
+}
+
+/**
+ * The state after an event. An event that means nothing in a state changes nothing. docs/node-states.md draws the
+ * states.
+ */
+export function next(state: NodeState, event: NodeEvent): NodeState {
+  return transitions[state][event] ?? state
+}

@@ -8,10 +8,16 @@ import type { ChangedByPartition, LoggedInsert, LoggedRequest, LoggedResult } fr
 import type { BatchToAppend, Publisher } from './log/publisher.ts'
 import { partitionsOf } from './log/request-codec.ts'
 import { type Ended, type Outcomes, type RequestIdentifier, uncertain } from './outcomes.ts'
-import { decodeQuestion, encodeQuestion } from './questions.ts'
 import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
 import { type AskingNode, foundParts } from './reads/scatter.ts'
-import { NothingDone, type PeerCall, type PeerHandler, type PeerOperation } from './requests.ts'
+import {
+  decodeQuestion,
+  encodeQuestion,
+  NothingDone,
+  type PeerCall,
+  type PeerHandler,
+  type PeerOperation,
+} from './requests.ts'
 import { pause } from './waiting.ts'
 
 interface WritesOptions extends AskingNode {

@@ -3,7 +3,6 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { ByteBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
-import type { ClusterTimings } from '../cluster/cluster-metrics.ts'
 import type { ClusterService } from '../cluster/cluster-service.ts'
 import type { OpenLog } from '../cluster/service-status.ts'
 import type { Config } from '../config.ts'
@@ -13,8 +12,6 @@ interface ClusterParts {
   readonly openLog: OpenLog | undefined
   /** Counts the answers of the process. */
   readonly answerBytes: ByteBudget
-  /** Undefined until the metrics are loaded, which happens while the node connects. */
-  readonly timings: () => ClusterTimings | undefined
   /** The HTTP port that this node listens on. */
   readonly httpPort: () => number
   readonly onServing: (isServing: boolean) => void

@@ -16,10 +16,9 @@ import type { Moment, Snapshot } from '../../storage/store.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import type { Applier } from '../log/applier.ts'
 import type { SnapshotCut } from '../log/request-codec.ts'
-import { decodeQuestion, encodeQuestion } from '../questions.ts'
 import { type CoverPart, checkHolds } from '../reads/placement.ts'
 import { type AskingNode, foundParts } from '../reads/scatter.ts'
-import type { PeerHandler, PeerOperation } from '../requests.ts'
+import { decodeQuestion, encodeQuestion, type PeerHandler, type PeerOperation } from '../requests.ts'
 
 interface MergedSnapshotOptions extends Pick<AskingNode, 'self' | 'peers' | 'placement'> {
   /** Sends this node's own part. */

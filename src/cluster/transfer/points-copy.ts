@@ -6,8 +6,7 @@ import { type Collection, unindexedBytesMax } from '../../collections/collection
 import { pointsIn } from '../../collections/live-points.ts'
 import { idsOf } from '../../messages/vectors.ts'
 import { pointBytes } from '../../write/requests.ts'
-import { encodeQuestion } from '../questions.ts'
-import type { PeerOperation, Peers } from '../requests.ts'
+import { encodeQuestion, type PeerOperation, type Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
 import { grouped, type PointsPart, type PointsQuestion } from './points-stream.ts'
 

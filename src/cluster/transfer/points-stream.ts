@@ -11,9 +11,8 @@ import type { Applied } from '../../storage/applied.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import { pointBytes, type TakenPoint } from '../../write/requests.ts'
 import type { Applier } from '../log/applier.ts'
-import { decodeQuestion } from '../questions.ts'
 import { checkHolds, checkNotAhead } from '../reads/placement.ts'
-import type { PeerCall, PeerHandler, PeerOperation } from '../requests.ts'
+import { decodeQuestion, type PeerCall, type PeerHandler, type PeerOperation } from '../requests.ts'
 
 /** Asks for the points of some partitions. */
 export interface PointsQuestion {

@@ -6,9 +6,8 @@ import { PartitionSet } from '../base/partitions.ts'
 import { fromBytes, toBytes } from '../base/plain-values.ts'
 import type { HitDetails, Include, Profile, VectorQuery } from '../base/point.ts'
 import { atOnce } from '../base/turns.ts'
-import { decodeQuestion, encodeQuestion } from './questions.ts'
 import type { OrderedPage } from './reads/merged-answers.ts'
-import { NothingDone } from './requests.ts'
+import { decodeQuestion, encodeQuestion, NothingDone } from './requests.ts'
 
 /** Each value has all fields of its type. Whoever renames one counts up the form of the questions. */
 const include: Required<Include> = {
