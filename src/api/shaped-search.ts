@@ -378,15 +378,16 @@ class ShapedSearch {
       }
     }
     await add(candidates, isAll)
-    for (let isDone = isAll; groups.size < limit && !isDone; ) {
+    let count = this.#room
+    for (let isDone = isAll; groups.size < limit && !isDone; count = this.#more(count, 1)) {
       const known = [...groups.values()].map(({ value }) => value)
       const rest: Filter[] = [
         { kind: 'condition', path, test: { op: 'exists' } },
         { kind: 'not', of: { kind: 'condition', path, test: { op: 'in', values: known } } },
         { kind: 'not', of: onlyIds([...others]) },
       ]
-      const [found] = await this.#findBoosted([both({ kind: 'all', of: rest }, filter)], this.#room)
-      isDone = found!.length < this.#room
+      const [found] = await this.#findBoosted([both({ kind: 'all', of: rest }, filter)], count)
+      isDone = found!.length < count
       await add(found!, isDone)
     }
     const isShort = ({ members, isComplete }: Group): boolean => !isComplete && members.length < size
@@ -407,8 +408,8 @@ class ShapedSearch {
   ): Promise<void> {
     const { filter } = this.#query
     const others = new Set<string>()
-    for (let open = groups.filter(isShort); open.length > 0; open = open.filter(isShort)) {
-      const count = Math.max(size, this.#shape.boosts.length > 0 ? boostedPerGroup : 0)
+    let count = Math.max(size, this.#shape.boosts.length > 0 ? boostedPerGroup : 0)
+    for (let open = groups.filter(isShort); open.length > 0; count = this.#more(count, open.length)) {
       const filters = open.map(({ value }): Filter => {
         const within: Filter = { kind: 'condition', path, test: { op: 'in', values: [value] } }
         const not: Filter = { kind: 'not', of: onlyIds([...others]) }
@@ -426,7 +427,17 @@ class ShapedSearch {
         }
         if (lists[at]!.length < count) group.isComplete = true
       }
+      open = open.filter(isShort)
     }
+  }
+
+  /**
+   * Returns how many points to search for next, after `count` in each of some groups: twice as many, or else a path where
+   * most points have several values would take a search for every few of them.
+   */
+  #more(count: number, groups: number): number {
+    const most = Math.floor(candidatesMax(this.#context.limits.maxLimit) / groups)
+    return Math.max(count, Math.min(2 * count, most))
   }
 
   async #findBoosted(filters: readonly Filter[], size: number): Promise<Candidate[][]> {
