@@ -7,7 +7,7 @@ import { PartitionSet } from '../../src/base/partitions.ts'
 import { Admission } from '../../src/cluster/admission.ts'
 import { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import type { LogEntry } from '../../src/cluster/log/commit-log.ts'
-import { NatsReader } from '../../src/cluster/log/nats-log.ts'
+import { NatsLog } from '../../src/cluster/log/nats-log.ts'
 
 /** By name. */
 export const mutants: Readonly<Record<string, () => void>> = {
@@ -26,9 +26,9 @@ export const mutants: Readonly<Record<string, () => void>> = {
   },
   // As if a server lacked records and the reader ignored positions, so that the gap goes unnoticed.
   'no gap check'() {
-    const { read } = NatsReader.prototype
+    const { read } = NatsLog.prototype
     let before: LogEntry | undefined
-    NatsReader.prototype.read = async function* (this: NatsReader, from, signal) {
+    NatsLog.prototype.read = async function* (this: NatsLog, from, signal) {
       for await (const entry of read.call(this, from, signal)) {
         const isMissing = entry.position % 10 === 5 && process.env.CLUSTER_NODE_NAME === 'node-1'
         yield isMissing && before !== undefined ? { ...before, position: entry.position } : entry

@@ -19,8 +19,7 @@ import { type MessageBus, NothingDone } from '../requests.ts'
 import { type RetryOptions, untilAnswered } from '../waiting.ts'
 import { type CommitLog, LogLost, type SharedDocument, type SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
-import { NatsLog } from './nats-log.ts'
-import { isFounded, logIdOf, openLogStream } from './nats-stream.ts'
+import { isFounded, logIdOf, NatsLog, openLogStream } from './nats-log.ts'
 
 export interface NatsClusterOptions extends NatsConnectionOptions {
   readonly cluster: string
