@@ -6,7 +6,10 @@ import { compareGroups, comparePages } from '../../test/support/ranking-cases.ts
 import { until } from '../../test/support/until.ts'
 import { compareWordSearches, english, optionsOfWords, withTitle } from '../../test/support/word-cases.ts'
 import type { WordSettings } from '../base/collection.ts'
+import { createLogger } from '../base/log.ts'
+import { WordIndex } from '../words/word-index.ts'
 import type { CollectionSet } from './collection-set.ts'
+import { CollectionWords } from './collection-words.ts'
 
 describe('the words of a collection', () => {
   const seed = 20_261_128
@@ -160,6 +163,38 @@ describe('the words of a collection', () => {
     assert.equal(await searched(100), 105)
     state.mock.restore()
     assert.equal(await searched(100), 100)
+  })
+
+  it('are searched as soon as the points that are left are indexed, before their parts are merged', async () => {
+    const slots = 1_000_000
+    const points = {
+      count: 1,
+      slotCount: slots,
+      isVisible: (slot: number) => slot === slots - 1,
+      versionOf: () => 1,
+      partitionOf: () => 0,
+      payload: () => ({ contentType: 'Text', content: 'rye' }) as const,
+    }
+    const logger = createLogger({ level: 'silent', pretty: false })
+    const words = new CollectionWords({
+      ...{ points, settings: undefined, databaseId: '', directory: undefined, onNew: () => {}, logger },
+    })
+    let isMerged = false
+    const merge = mock.method(WordIndex.prototype, 'mergeInSteps', function* () {
+      assert.equal(words.waiting, 0)
+      for (let step = 0; step < 1_000_000; step += 1) yield
+      isMerged = true
+    })
+    try {
+      words.declare(english)
+      await words.ready()
+      assert.equal(words.search({ text: 'rye', balance: 0 }, 10).length, 1)
+      await words.close()
+    } finally {
+      merge.mock.restore()
+    }
+    // A stop does not wait for it.
+    assert.deepEqual([merge.mock.callCount(), isMerged], [1, false])
   })
 
   it('are refused where there are none, and can be given up', async () => {

@@ -17,6 +17,8 @@ import { hitsMax } from '../words/word-searcher.ts'
 
 /** What the words of a collection need from its points. */
 export interface IndexedPoints {
+  /** Number of visible points. */
+  readonly count: number
   /** Every slot with a point is below it. */
   readonly slotCount: number
   isVisible(slot: number): boolean
@@ -96,7 +98,7 @@ export class CollectionWords implements MemoryUser {
   get waiting(): number {
     const { points } = this.#options
     if (this.#next === undefined) return 0
-    return Math.max(1, points.slotCount - this.#next.built)
+    return Math.max(1, points.count - this.#next.index.statistics.documents)
   }
 
   /** Sets the point of a slot. */
@@ -164,10 +166,10 @@ export class CollectionWords implements MemoryUser {
     if (words === undefined) return
     const { points, logger } = this.#options
     try {
-      const saved = this.#filesOf(words)?.load()
+      const saved = await this.#filesOf(words)?.load()
       const isCurrent = (slot: number, version: number): boolean =>
         points.isVisible(slot) && points.versionOf(slot) === version
-      if (saved !== undefined) words.index.restore(saved, isCurrent)
+      if (saved !== undefined) await inTurns(words.index.restore(saved, isCurrent))
     } catch (error) {
       const fault = (error as Error).message
       logger.warn({ fault }, 'the files of words are unusable; indexing the points again')
@@ -219,18 +221,15 @@ export class CollectionWords implements MemoryUser {
       }
       words.put(slot, payload, points.versionOf(slot))
       added += 1
-      if (added % freezesPer === 0 && words.index.isMergeable(false))
-        await inTurns(words.index.mergeInSteps(false))
+      if (added % freezesPer === 0 && words.index.isMergeable(false)) await this.#merge(words.index, false)
     }
-    words.index.freeze()
-    await inTurns(words.index.mergeInSteps(true))
     if (this.#next !== words || this.#hasEnded) return
-    // In the same turn: no change may miss it.
-    while (words.built < points.slotCount) words.built += 1
     this.#current = words
     this.#next = undefined
     this.#options.onNew()
-    if (added > 0) this.#saveSoon()
+    if (added === 0) return
+    this.#mergeSoon(true)
+    this.#saveSoon()
   }
 
   #mergeSoon(isSearched: boolean): void {
@@ -238,13 +237,25 @@ export class CollectionWords implements MemoryUser {
     this.#isMerging = true
     this.#background = this.#background.then(async () => {
       try {
-        if (this.#current !== undefined) await inTurns(this.#current.index.mergeInSteps(isSearched))
+        if (this.#current !== undefined) await this.#merge(this.#current.index, isSearched)
       } catch (error) {
         this.#fail(error)
       } finally {
         this.#isMerging = false
       }
     })
+  }
+
+  /** Merges parts in turns. A stop does not wait for it. */
+  async #merge(index: WordIndex, isSearched: boolean): Promise<void> {
+    await inTurns(this.#untilEnded(index.mergeInSteps(isSearched)))
+  }
+
+  *#untilEnded(steps: Iterable<void>): Generator<void, void> {
+    for (const _ of steps) {
+      if (this.#hasEnded) return
+      yield
+    }
   }
 
   #saveSoon(): void {
@@ -297,10 +308,10 @@ export class CollectionWords implements MemoryUser {
       throw new DatabaseError('not_ready', `the words of this collection are unusable: ${this.#fault}`)
     }
     if (this.#next === undefined) throw invalid(noWords)
-    const { slotCount } = this.#options.points
+    const { documents } = this.#next.index.statistics
     throw new DatabaseError(
       'not_ready',
-      `the words of this collection are being indexed: ${this.#next.built} of about ${slotCount} points are done`,
+      `the words of this collection are being indexed: ${documents} of ${this.#options.points.count} points are done`,
     )
   }
 

@@ -94,6 +94,9 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     const { table } = this
     const { payload } = this.#options
     return {
+      get count() {
+        return table.size
+      },
       get slotCount() {
         return table.slotCount
       },

@@ -40,7 +40,7 @@ describe('the file of a part', () => {
   const path = join(directory, 'part')
   before(() => savePart(path, content, origin))
 
-  it('has all of the part', () => {
+  it('has all of the part', async () => {
     const plain = (part: PartContent): object =>
       Object.fromEntries(
         Object.entries(part).map(([name, value]) => [
@@ -50,7 +50,19 @@ describe('the file of a part', () => {
       )
     // Found again in the dictionary.
     const { groups: _, ...written } = content
-    assert.deepEqual(plain(loadPart(path, origin)), plain(written))
+    assert.deepEqual(plain(await loadPart(path, origin)), plain(written))
+  })
+
+  it('is restored in steps', () => {
+    const index = new WordIndex({ language: 'english', weights: [1, 2] })
+    const steps = index.restore(
+      [{ content, removed: [0, 1], adopted: () => {} }],
+      (slot) => slot !== 7919 * 5,
+    )
+    let count = 0
+    for (const _ of steps) count += 1
+    assert.equal(count, Math.ceil(900 / 256))
+    assert.equal(index.statistics.documents, 897)
   })
 
   it('is compressed', () => {
@@ -58,7 +70,7 @@ describe('the file of a part', () => {
     assert.ok(readFileSync(path).length < 0.8 * (dictionary.length + postings.length + positions.length))
   })
 
-  it('is refused if a byte changed, or if it ends early', () => {
+  it('is refused if a byte changed, or if it ends early', async () => {
     const bytes = readFileSync(path)
     for (const [at, fault] of [
       [0, /not a file of words/],
@@ -68,16 +80,16 @@ describe('the file of a part', () => {
     ] as const) {
       const damaged = Buffer.from(bytes)
       damaged[at]! ^= 1
-      assert.throws(() => decodePart(damaged, origin), fault)
+      await assert.rejects(decodePart(damaged, origin), fault)
     }
-    assert.throws(() => decodePart(bytes.subarray(0, -1), origin), /end inside of the positions/)
+    await assert.rejects(decodePart(bytes.subarray(0, -1), origin), /end inside of the positions/)
     writeFileSync(join(directory, 'empty'), '')
-    assert.throws(() => loadPart(join(directory, 'empty'), origin), /not a file of words/)
+    await assert.rejects(loadPart(join(directory, 'empty'), origin), /not a file of words/)
   })
 
-  it('is refused if its texts were analyzed in another way', () => {
-    assert.throws(() => loadPart(path, { ...origin, language: 'german' }), /are of .*english/)
-    assert.throws(() => loadPart(path, { ...origin, paths: ['content'] }), /title/)
+  it('is refused if its texts were analyzed in another way', async () => {
+    await assert.rejects(loadPart(path, { ...origin, language: 'german' }), /are of .*english/)
+    await assert.rejects(loadPart(path, { ...origin, paths: ['content'] }), /title/)
   })
 })
 
@@ -95,7 +107,7 @@ describe('the files of an index', () => {
     let sequence = 0
     for (let round = 0; round < 12; round += 1) {
       const files = new WordFiles(folder, origin)
-      const saved = files.load()
+      const saved = await files.load()
       assert.equal(saved === undefined, round === 0)
       if (saved !== undefined) {
         index = make()
@@ -103,7 +115,7 @@ describe('the files of an index', () => {
         const gone = [...sequences.keys()][0]!
         sequences.delete(gone)
         reference.remove(gone)
-        index.restore(saved, (slot, each) => sequences.get(slot) === each)
+        atOnce(index.restore(saved, (slot, each) => sequences.get(slot) === each))
       }
       for (let change = 0; change < 60; change += 1) {
         const slot = below(100)
@@ -147,7 +159,7 @@ describe('the files of an index', () => {
     const stopped = { parts: [part!, { content: unwritable } as never] }
     await assert.rejects(new WordFiles(folder, origin).save(stopped))
     const again = make()
-    again.restore(new WordFiles(folder, origin).load()!, () => true)
+    atOnce(again.restore((await new WordFiles(folder, origin).load())!, () => true))
     assert.deepEqual(again.search('new', 10), [])
     assert.equal(again.search('old1', 10).length, 1)
     await new WordFiles(folder, origin).save(others)
@@ -161,7 +173,7 @@ describe('the files of an index', () => {
       join(folder, 'words.json'),
       readFileSync(join(folder, 'words.json'), 'utf8').replace(':1', ':2'),
     )
-    assert.throws(() => new WordFiles(folder, origin).load(), /checksum of words.json/)
+    await assert.rejects(new WordFiles(folder, origin).load(), /checksum of words.json/)
   })
 })
 

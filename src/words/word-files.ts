@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { mkdir, rm } from 'node:fs/promises'
+import { readdirSync } from 'node:fs'
+import { mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { crc32, zstdCompress, zstdDecompressSync } from 'node:zlib'
+import { crc32, zstdCompress, zstdDecompress } from 'node:zlib'
 import { encodeHead, headBytes, headerOf, headOf, replaceFileAsync } from '../base/files.ts'
+import { inTurns, Turn } from '../base/turns.ts'
 import { analyzerVersion } from './analyzer.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
 import type { Part } from './part.ts'
@@ -72,24 +73,28 @@ export class WordFiles {
   }
 
   /**
-   * Reads what `save` wrote; undefined if nothing was.
+   * Reads what `save` wrote, in turns; undefined if nothing was.
    *
    * @throws Error that names the fault. The points must then all be indexed again
    */
-  load(): readonly SavedPart[] | undefined {
-    const manifest = this.#readManifest()
+  async load(): Promise<readonly SavedPart[] | undefined> {
+    const manifest = await this.#readManifest()
     if (manifest === undefined) return undefined
-    return manifest.parts.map(({ file, removed }) => ({
-      content: loadPart(join(this.#directory, file), this.#origin),
-      removed: decodeRemoved(removed),
-      adopted: (part: Part): void => void this.#files.set(part, file),
-    }))
+    const saved: SavedPart[] = []
+    for (const { file, removed } of manifest.parts) {
+      saved.push({
+        content: await loadPart(join(this.#directory, file), this.#origin),
+        removed: decodeRemoved(removed),
+        adopted: (part: Part): void => void this.#files.set(part, file),
+      })
+    }
+    return saved
   }
 
-  #readManifest(): Manifest | undefined {
+  async #readManifest(): Promise<Manifest | undefined> {
     let text: string
     try {
-      text = readFileSync(join(this.#directory, manifestName), 'utf8')
+      text = await readFile(join(this.#directory, manifestName), 'utf8')
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
       throw error
@@ -160,6 +165,7 @@ const sectionNames = ['documents', 'codes', 'dictionary', 'postings', 'positions
 type SectionName = (typeof sectionNames)[number]
 
 const compress = promisify(zstdCompress)
+const decompress = promisify(zstdDecompress)
 
 /** Returns the bytes of a part's file. The part may be freed before they are there. */
 export async function encodePart(content: PartContent, origin: PartOrigin): Promise<Uint8Array> {
@@ -192,13 +198,13 @@ export async function savePart(path: string, content: PartContent, origin: PartO
   await replaceFileAsync(path, await encodePart(content, origin))
 }
 
-/** Reads a file of `savePart`. @throws Error that names what is wrong with the file */
-export function loadPart(path: string, origin: PartOrigin): PartContent {
-  return decodePart(readFileSync(path), origin)
+/** Reads a file of `savePart`, in turns. @throws Error that names what is wrong with the file */
+export async function loadPart(path: string, origin: PartOrigin): Promise<PartContent> {
+  return await decodePart(await readFile(path), origin)
 }
 
-/** Reads the bytes of `encodePart`. @throws Error that names their fault */
-export function decodePart(bytes: Buffer, origin: PartOrigin): PartContent {
+/** Reads the bytes of `encodePart`, in turns. @throws Error that names their fault */
+export async function decodePart(bytes: Buffer, origin: PartOrigin): Promise<PartContent> {
   const head = headOf(bytes, magic, 'a file of words')
   const header = headerOf<Header>(head, bytes.subarray(headBytes, headBytes + head.bytes))
   if (header.version !== formatVersion) {
@@ -217,8 +223,8 @@ export function decodePart(bytes: Buffer, origin: PartOrigin): PartContent {
   for (const { name, bytes: size, crc } of header.sections) {
     const section = bytes.subarray(at, at + size)
     if (section.length !== size) throw new Error(`the words end inside of the ${name}`)
-    if (crc32(section) !== crc) throw new Error(`the checksum of the ${name} is wrong`)
-    sections.set(name, zstdDecompressSync(section))
+    if ((await checksumOf(section)) !== crc) throw new Error(`the checksum of the ${name} is wrong`)
+    sections.set(name, await decompress(section))
     at += size
   }
   const section = (name: SectionName): Buffer => {
@@ -228,9 +234,9 @@ export function decodePart(bytes: Buffer, origin: PartOrigin): PartContent {
   }
   const { documents, terms, norms, weights } = header
   return {
-    ...decodeDocuments(section('documents'), documents, weights.length),
+    ...(await inTurns(decodeDocuments(section('documents'), documents, weights.length))),
     // A copy, because words must be aligned.
-    codes: new Uint32Array(Uint8Array.from(section('codes')).buffer),
+    codes: new Uint32Array(new Uint8Array(section('codes')).buffer),
     dictionary: section('dictionary'),
     postings: section('postings'),
     positions: section('positions'),
@@ -268,38 +274,65 @@ function writeRuns(out: ByteWriter, values: Float64Array | Uint8Array): void {
   }
 }
 
-function decodeDocuments(
+function* decodeDocuments(
   bytes: Uint8Array,
   documents: number,
   paths: number,
-): Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'> {
+): Generator<void, Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'>> {
   const reader = new ByteReader(bytes, 0)
-  return {
-    slots: Uint32Array.from(sums(readRuns(reader, documents))),
-    sequences: sums(readRuns(reader, documents)),
-    languages: Uint8Array.from(readRuns(reader, documents)),
-    lengths: Array.from({ length: paths }, () =>
-      Uint32Array.from({ length: documents }, () => reader.integer()),
-    ),
+  const slots = yield* sums(reader, new Uint32Array(documents))
+  const sequences = yield* sums(reader, new Float64Array(documents))
+  const languages = yield* readRuns(reader, new Uint8Array(documents))
+  const lengths = Array.from({ length: paths }, () => new Uint32Array(documents))
+  for (const column of lengths) {
+    for (let document = 0; document < documents; document += 1) {
+      column[document] = reader.integer()
+      if (document % integersPerStep === 0) yield
+    }
   }
+  return { slots, sequences, languages, lengths }
 }
 
-function readRuns(reader: ByteReader, count: number): Float64Array {
-  const values = new Float64Array(count)
-  for (let from = 0; from < count; ) {
+function* readRuns<Values extends Float64Array | Uint8Array>(
+  reader: ByteReader,
+  values: Values,
+): Generator<void, Values> {
+  for (let from = 0, runs = 1; from < values.length; runs += 1) {
     const value = reader.integer()
     const to = from + reader.integer()
     values.fill(value, from, to)
     from = to
+    if (runs % integersPerStep === 0) yield
   }
   return values
 }
 
 /** Undoes `differences`. */
-function sums(values: Float64Array): Float64Array {
+function* sums<Values extends Float64Array | Uint32Array>(
+  reader: ByteReader,
+  target: Values,
+): Generator<void, Values> {
+  const values = yield* readRuns(reader, new Float64Array(target.length))
   let sum = 0
-  return values.map((value) => {
+  for (let at = 0; at < values.length; at += 1) {
+    const value = values[at]!
     sum += value % 2 === 1 ? -(value + 1) / 2 : value / 2
-    return sum
-  })
+    target[at] = sum
+    if (at % integersPerStep === 0) yield
+  }
+  return target
 }
+
+async function checksumOf(bytes: Uint8Array): Promise<number> {
+  const turn = new Turn()
+  let crc = 0
+  for (let at = 0; at < bytes.length; at += checkedPerStep) {
+    crc = crc32(bytes.subarray(at, at + checkedPerStep), crc)
+    if (turn.isOver) await turn.next()
+  }
+  return crc
+}
+
+/** Reading so many takes some microseconds. */
+const integersPerStep = 1024
+const checkedPerStep = 256 * 1024
