@@ -7,6 +7,7 @@ import { temporaryDirectory } from '../../test/support/process.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import type { Metric } from '../base/point.ts'
 import { noWork } from '../index/searcher.ts'
+import { efMax } from '../index/segment.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { BinRecall } from '../points/database.ts'
 import type { RouteRecall } from './index-thread-pool.ts'
@@ -159,6 +160,16 @@ describe('the route of searches with filters', () => {
     assert.equal(recent.length, 16)
     assert.ok(recent.at(-1)!.vector[0]! > 0.75, 'the last queries')
     assert.deepEqual(recall.recent('Euclidean', selectivityBins[2]!, 64), [])
+  })
+
+  it('is not measured on queries for more points than walks and scans by codes can find', () => {
+    const recall = new RecallPlans(options)
+    for (const k of [efMax + 1, efMax]) recall.filteredRoute('Cosine', { ...ask(0.5), k }, plain)
+    const recent = recall.recent('Cosine', selectivityBins[2]!, 64)
+    assert.deepEqual(
+      recent.map(({ k }) => k),
+      [efMax],
+    )
   })
 })
 

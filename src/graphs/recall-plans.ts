@@ -10,7 +10,7 @@ import {
   routesFor,
 } from '../index/routes.ts'
 import type { IndexQuery } from '../index/searcher.ts'
-import { auditedNeighbours } from '../index/segment.ts'
+import { auditedNeighbours, efMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { MetricPlan } from '../points/database.ts'
@@ -200,6 +200,8 @@ export class RecallPlans {
   #note(metric: Metric, bin: SelectivityBin, ask: FilteredAsk): void {
     const known = this.#known[metric]
     known.isFilterAsked = true
+    // Such a query scans rows: no walk, and no scan by codes, can find so many.
+    if (ask.k > efMax) return
     this.#filterAsks += 1
     const recent = known.recent.get(bin.name) ?? []
     if (recent.length >= recentMax && this.#filterAsks % notedEvery !== 0) return
