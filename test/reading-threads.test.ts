@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import type { Filter } from '../src/base/filter.ts'
 import { newId } from '../src/base/partitions.ts'
 import type { NewPoint, VectorQuery } from '../src/base/point.ts'
 import type { Collection } from '../src/collections/engine.ts'
+import { LocalReads } from '../src/collections/local-reads.ts'
 import type { Readers } from '../src/collections/readers.ts'
 import { readConfig } from '../src/config.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
@@ -225,3 +227,40 @@ describe(`threads that search by themselves during changes, seed ${seed}`, () =>
 function isSame(one: readonly unknown[], other: readonly unknown[]): boolean {
   return one.length === other.length && one.every((id, at) => id === other[at])
 }
+
+it('a thread leaves a long scan to search threads, also one with a filter for more than a walk can find', async () => {
+  await using directory = await temporaryDirectory()
+  await using opened = await openCollection(directory.path, {
+    ...readConfig({ THREADS: '1' }),
+    readingThreads: 1,
+  })
+  const { collection, engine } = opened
+  const count = 3000
+  const all = Array.from({ length: count }, (_, index) => new Float32Array(1024).fill(index))
+  const payload = { contentType: 'Text', content: '', attributes: new Map([['n', 0]]) } as const
+  await collection.insert(all.map((vector) => ({ vector, payload })))
+  const { readers } = engine
+  readers.find = () => collection
+  const route = { graph: 0, distanceKind: 0, efMultiplier: 1 }
+  const reads = new LocalReads(readers.add(1), async (...asked) => ({
+    ...(await readers.matching(...asked)),
+    route,
+  }))
+  const query = { vector: all[0]!, metric: 'Euclidean', filter } as const
+  const piecesOf = async (ef: number): Promise<number> => {
+    const pieces = (): number => engine.stats.searchedPieces.reduce((sum, each) => sum + each, 0)
+    const before = pieces()
+    for (;;) {
+      const results = await reads.search(undefined, [{ ...query, limit: 2000, ef }])
+      // At first, it does not know the collection.
+      if (results !== undefined) {
+        assert.equal(results.ids.total, 2000)
+        return pieces() - before
+      }
+      await nextTurn()
+    }
+  }
+  assert.equal(await piecesOf(2000), 0)
+  assert.ok((await piecesOf(5000)) > 0)
+  await reads.close()
+})

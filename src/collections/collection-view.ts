@@ -12,7 +12,7 @@ import { type FilteredPlanCounts, filteredPlanNames, type ReadCall } from '../po
 import { IdTableView } from '../points/id-table.ts'
 import { ReadState } from '../points/read-state.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
-import { noPlanCounts, type PlannedQuery } from '../search/filter-planner.ts'
+import { noPlanCounts, type PlannedQuery, whyScan } from '../search/filter-planner.ts'
 import { IndexSearches } from '../search/index-searches.ts'
 import { TouchedSlots } from '../search/one-moment.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
@@ -159,12 +159,14 @@ export class CollectionView implements SearchedPoints {
   }
 
   #isShort(query: PlannedQuery, pieces: SearchPieces): boolean {
-    const { metric, matching, exact } = query
+    const { metric, matching } = query
     const { layout, slotCount } = this.index
     if (matching === undefined)
       return pieces.plainRoute(query) !== undefined || slotCount * layout.rowBytes <= scanBytesMax
-    const isWalk = exact !== true && this.#filteredRoute(matching, metric) !== undefined
-    return isWalk || matching.count * layout.rowBytes <= scanBytesMax
+    return (
+      matching.count * layout.rowBytes <= scanBytesMax ||
+      whyScan(this.index, query, this.#filteredRoute(matching, metric)) === undefined
+    )
   }
 
   #filteredRoute({ words }: Pick<MatchingSlots, 'words'>, metric: Metric): RouteInForce | undefined {

@@ -1,3 +1,4 @@
+import { assert } from '../base/errors.ts'
 import type { Metric } from '../base/point.ts'
 import { whyNoRoute } from '../graphs/graph-set.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
@@ -98,15 +99,14 @@ export class FilterPlanner {
    * @param route the route of filtered searches for this metric and share of points; undefined if none is good enough
    */
   plan(query: FilteredQuery, route: RouteInForce | undefined): FilterPlan {
-    const { metric, ef, exact, matching } = query
+    const { metric, exact, matching } = query
     const { count, id } = matching
-    if (exact === true) return rowScan('the query asks for exact results')
-    if (metric === 'Hamming') return rowScan('with Hamming, walks with a filter find too few points')
-    if (route === undefined) return rowScan(whyNoRoute(this.#index))
+    const why = whyScan(this.#index, query, route)
+    if (why !== undefined && (exact === true || metric === 'Hamming' || route === undefined))
+      return rowScan(why)
+    assert(route !== undefined, 'without a route, a search scans')
     const scan = this.#cheaperScan(query, route)
-    if (route.isForScans)
-      return scanBy(scan, route, 'walks find too few points at this share of matching points')
-    if (ef * route.efMultiplier > efMax) return scanBy(scan, route, 'the ef is too large for a walk')
+    if (why !== undefined) return scanBy(scan, route, why)
     const comparison = this.#costs.of(this.#comparisonStep(route))
     const walkCost = this.#walkCost(query, route, comparison)
     if (scan.cost <= walkCost * (!scan.isByCodes && scan.cost <= quickMicroseconds ? 2 : 1)) {
@@ -231,6 +231,19 @@ export class FilterPlanner {
     const { rows, rowBytes } = this.#index.layout
     return rows === 0 ? diskRowMicroseconds : 0.03 + rowBytes / bytesPerMicrosecond
   }
+}
+
+/** Why a search scans the points that match, however many there are; undefined if it may walk. */
+export function whyScan(
+  index: SearchedIndex,
+  { metric, ef, exact }: Pick<FilteredQuery, 'metric' | 'ef' | 'exact'>,
+  route: RouteInForce | undefined,
+): string | undefined {
+  if (exact === true) return 'the query asks for exact results'
+  if (metric === 'Hamming') return 'with Hamming, walks with a filter find too few points'
+  if (route === undefined) return whyNoRoute(index)
+  if (route.isForScans) return 'walks find too few points at this share of matching points'
+  return ef * route.efMultiplier > efMax ? 'the ef is too large for a walk' : undefined
 }
 
 function rowScan(reason: string): FilterPlan {
