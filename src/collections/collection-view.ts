@@ -10,7 +10,6 @@ import type { RouteInForce } from '../graphs/recall-plans.ts'
 import { IndexView } from '../index/index-view.ts'
 import { type FilteredPlanCounts, filteredPlanNames, type ReadCall } from '../points/database.ts'
 import { IdTableView } from '../points/id-table.ts'
-import { ReadState } from '../points/read-state.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts, type PlannedQuery, whyScan } from '../search/filter-planner.ts'
 import { IndexSearches } from '../search/index-searches.ts'
@@ -20,7 +19,13 @@ import type { SearchPieces } from '../search/search-pieces.ts'
 import type { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
 import type { PointRecord, StoredPlace } from '../storage/store.ts'
-import type { FilteredQuery, MatchingAnswer, ReaderSetup, ToReader } from './readers.ts'
+import {
+  type FilteredQuery,
+  type MatchingAnswer,
+  type ReaderSetup,
+  ReadState,
+  type ToReader,
+} from './readers.ts'
 
 /** This thread cannot answer: the engine can. */
 export class NotHere extends Error {}

@@ -9,12 +9,12 @@ import { Expirations } from '../points/expirations.ts'
 import { idTableBytesPerSlot } from '../points/id-table.ts'
 import { inInsertionOrder } from '../points/insertion-order.ts'
 import { PointTable } from '../points/point-table.ts'
-import { ReadState } from '../points/read-state.ts'
 import type { IndexSearches } from '../search/index-searches.ts'
 import type { Change, Insertion, KnownPoints, PointRecord, Store, Update } from '../storage/store.ts'
 import type { ChangeTarget, MatchingPoints, Stamp } from '../write/requests.ts'
 import { CollectionWords, type IndexedPoints } from './collection-words.ts'
 import type { CollectionOptions, EngineParts } from './engine.ts'
+import { ReadState } from './readers.ts'
 
 interface LivePointsOptions {
   readonly parts: EngineParts

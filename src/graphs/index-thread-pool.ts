@@ -11,8 +11,13 @@ import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { IdPages } from '../points/id-table.ts'
 import type { StoredRows } from '../storage/store.ts'
-import { EngineThread, type FaultMessage, ThreadGroup, type ThreadSetup } from './engine-thread.ts'
-import type { SharedRanges } from './shared-ranges.ts'
+import {
+  EngineThread,
+  type FaultMessage,
+  type SharedRanges,
+  ThreadGroup,
+  type ThreadSetup,
+} from './engine-thread.ts'
 
 /** An indexer, which has tasks for index threads. */
 export interface IndexThreadUser {

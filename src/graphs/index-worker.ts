@@ -13,7 +13,14 @@ import { Slots } from '../index/slots.ts'
 import { instantiateKernels } from '../kernels/wasm-module.ts'
 import { writePagedId } from '../points/id-table.ts'
 import { readRows } from '../storage/files/row-file.ts'
-import type { DetachedMessage, FaultMessage, IndexMessage, ThreadSetup } from './engine-thread.ts'
+import {
+  type DetachedMessage,
+  type FaultMessage,
+  type IndexMessage,
+  stopRanges,
+  type ThreadSetup,
+  takeRanges,
+} from './engine-thread.ts'
 import type {
   FilledSlots,
   LoadedGraph,
@@ -22,7 +29,6 @@ import type {
   TaskMessage,
   TaskResults,
 } from './index-thread-pool.ts'
-import { stopRanges, takeRanges } from './shared-ranges.ts'
 import { loadSlots, saveSlots } from './slot-files.ts'
 
 /** An index thread: see index-thread-pool.ts for its tasks. */

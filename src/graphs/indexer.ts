@@ -11,6 +11,7 @@ import type { BinRecall, GraphDistanceSource, MetricPlan } from '../points/datab
 import { type IdPages, writePagedId } from '../points/id-table.ts'
 import { readRows } from '../storage/files/row-file.ts'
 import type { StoredRows } from '../storage/store.ts'
+import { shareRanges, stopRanges } from './engine-thread.ts'
 import { Checkpoints, GraphBuilds } from './graph-builds.ts'
 import { DeadSlots, GraphRepair, Reachability } from './graph-repair.ts'
 import { GraphScheduler } from './graph-scheduler.ts'
@@ -19,7 +20,6 @@ import type { IndexThreadPool, TaskResults } from './index-thread-pool.ts'
 import { Backpressure, LinkBatches } from './link-batches.ts'
 import { RecallControl } from './recall-control.ts'
 import { type FilteredAsk, plansInWords, RecallPlans, type RouteInForce } from './recall-plans.ts'
-import { shareRanges, stopRanges } from './shared-ranges.ts'
 import { SlotFiles } from './slot-files.ts'
 
 export interface IndexerOptions {

@@ -1,7 +1,7 @@
 import { PartitionSet } from '../../src/base/partitions.ts'
 import { ownersIn } from '../../src/cluster/membership/ring.ts'
 import { readTopology } from '../../src/cluster/membership/topology.ts'
-import { copyPoints, PointsReader } from '../../src/cluster/transfer/points-copy.ts'
+import { copyPoints, PointsReader } from '../../src/cluster/transfer/points-stream.ts'
 import { pause } from '../../src/cluster/waiting.ts'
 import type { Mutant } from './cluster-mutants.ts'
 

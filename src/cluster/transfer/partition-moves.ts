@@ -7,7 +7,7 @@ import { differingPartitions, PartitionDigest } from '../../storage/applied.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import type { Applier } from '../log/applier.ts'
 import type { Peers } from '../requests.ts'
-import { copyPoints, mostLinked, PointsReader, type PointsSource } from './points-copy.ts'
+import { copyPoints, mostLinked, PointsReader, type PointsSource } from './points-stream.ts'
 
 interface PartitionMovesOptions {
   readonly partitions: HeldPartitions

@@ -12,8 +12,7 @@ import type { DataStore, KeyedRequest, Store } from '../../storage/store.ts'
 import { type Announcement, isWhole } from '../membership/topology.ts'
 import type { Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
-import { PointsReader, type PointsSource } from './points-copy.ts'
-import type { NewCollection } from './points-stream.ts'
+import { type NewCollection, PointsReader, type PointsSource } from './points-stream.ts'
 
 interface ReplicaFetchOptions {
   readonly node: string

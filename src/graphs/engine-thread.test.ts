@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { shareRanges, stopRanges, takeRanges } from './shared-ranges.ts'
+import { shareRanges, stopRanges, takeRanges } from './engine-thread.ts'
 
 describe('shared ranges', () => {
   it('go to several threads, every slot once', () => {
