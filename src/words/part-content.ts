@@ -103,7 +103,7 @@ export function weightedLengths(lengths: readonly Uint32Array[], weights: readon
     for (let document = 0; document < column.length; document += 1)
       weighted[document]! += weight * column[document]!
   }
-  return Float32Array.from(weighted)
+  return new Float32Array(weighted)
 }
 
 /** The columns of a new part, by document. */

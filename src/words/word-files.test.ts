@@ -75,8 +75,8 @@ describe('the file of a part', () => {
     for (const [at, fault] of [
       [0, /not a file of words/],
       [20, /header does not match its checksum/],
-      [bytes.length - 1, /checksum of the positions/],
-      [Math.floor(bytes.length / 2), /checksum/],
+      [bytes.length - 1, /the positions are damaged/],
+      [Math.floor(bytes.length / 2), /are damaged/],
     ] as const) {
       const damaged = Buffer.from(bytes)
       damaged[at]! ^= 1

@@ -2,9 +2,9 @@ import { readdirSync } from 'node:fs'
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { crc32, zstdCompress, zstdDecompress } from 'node:zlib'
+import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib'
 import { encodeHead, headBytes, headerOf, headOf, replaceFileAsync } from '../base/files.ts'
-import { inTurns, Turn } from '../base/turns.ts'
+import { inTurns } from '../base/turns.ts'
 import { analyzerVersion } from './analyzer.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
 import type { Part } from './part.ts'
@@ -136,13 +136,14 @@ function decodeRemoved(text: string): number[] {
  *
  *   head with the magic "VICWORDS" | sections in sequence
  *
- * Each section is compressed and has a checksum. The columns by document are one section of integers of variable length: runs of the
- * differences between slots, and between sequence numbers, runs of languages, and the lengths of each path. The other
- * sections are as in memory, with little-endian words. Compression takes a quarter off all of it, and hardly any time.
+ * Each section is compressed, by zstd, with a checksum. The columns by document are one section of integers of variable
+ * length: runs of the differences between slots, and between sequence numbers, runs of languages, and the lengths of
+ * each path. The other sections are as in memory, with little-endian words. Compression takes a quarter off all of it,
+ * and hardly any time.
  */
 const magic = 'VICWORDS'
 /** A file of another version is not used: its points are indexed again. */
-const formatVersion = 2
+const formatVersion = 3
 
 /** What must be the same for the terms of a file to be those of now. */
 interface PartOrigin {
@@ -158,37 +159,45 @@ interface Header {
   readonly terms: number
   readonly norms: PartContent['norms']
   readonly weights: readonly number[]
-  readonly sections: readonly { readonly name: SectionName; readonly bytes: number; readonly crc: number }[]
+  readonly sections: readonly { readonly name: SectionName; readonly bytes: number }[]
 }
 
 const sectionNames = ['documents', 'codes', 'dictionary', 'postings', 'positions'] as const
 type SectionName = (typeof sectionNames)[number]
 
-const compress = promisify(zstdCompress)
-const decompress = promisify(zstdDecompress)
+const [compress, decompress] = [promisify(zstdCompress), promisify(zstdDecompress)]
+const withChecksum = { params: { [constants.ZSTD_c_checksumFlag]: 1 } }
 
-/** Returns the bytes of a part's file. The part may be freed before they are there. */
+/** Returns the bytes of a part's file, in turns. The part may be freed before they are there. */
 export async function encodePart(content: PartContent, origin: PartOrigin): Promise<Uint8Array> {
-  const plain: Readonly<Record<SectionName, Uint8Array>> = {
-    documents: encodeDocuments(content),
-    codes: new Uint8Array(content.codes.buffer, content.codes.byteOffset, content.codes.byteLength),
-    dictionary: content.dictionary,
-    postings: content.postings,
-    positions: content.positions,
+  // Copies, which are made before anything is awaited.
+  const columns: DocumentColumns = {
+    slots: content.slots.slice(),
+    sequences: content.sequences.slice(),
+    languages: content.languages.slice(),
+    lengths: content.lengths.map((column) => column.slice()),
+  }
+  const { length: documents } = content.slots
+  const { codes } = content
+  const plain: Readonly<Record<SectionName, Uint8Array | Promise<Uint8Array>>> = {
+    documents: Promise.resolve(inTurns(encodeDocuments(columns))),
+    codes: Buffer.from(new Uint8Array(codes.buffer, codes.byteOffset, codes.byteLength)),
+    dictionary: Buffer.from(content.dictionary),
+    postings: Buffer.from(content.postings),
+    positions: Buffer.from(content.positions),
   }
   const sections = await Promise.all(
-    // Copies, which are made before anything is awaited.
-    sectionNames.map(async (name) => ({ name, bytes: await compress(Buffer.from(plain[name])) })),
+    sectionNames.map(async (name) => ({ name, bytes: await compress(await plain[name], withChecksum) })),
   )
   const header: Header = {
     version: formatVersion,
     analyzer: analyzerVersion,
     origin,
-    documents: content.slots.length,
+    documents,
     terms: content.terms,
     norms: content.norms,
     weights: content.weights,
-    sections: sections.map(({ name, bytes }) => ({ name, bytes: bytes.length, crc: crc32(bytes) })),
+    sections: sections.map(({ name, bytes }) => ({ name, bytes: bytes.length })),
   }
   return Buffer.concat([encodeHead(magic, header), ...sections.map(({ bytes }) => bytes)])
 }
@@ -220,11 +229,13 @@ export async function decodePart(bytes: Buffer, origin: PartOrigin): Promise<Par
   }
   const sections = new Map<SectionName, Buffer>()
   let at = headBytes + head.bytes
-  for (const { name, bytes: size, crc } of header.sections) {
+  for (const { name, bytes: size } of header.sections) {
     const section = bytes.subarray(at, at + size)
     if (section.length !== size) throw new Error(`the words end inside of the ${name}`)
-    if ((await checksumOf(section)) !== crc) throw new Error(`the checksum of the ${name} is wrong`)
-    sections.set(name, await decompress(section))
+    const decompressed = decompress(section).catch((error: Error) => {
+      throw new Error(`the ${name} are damaged: ${error.message}`)
+    })
+    sections.set(name, await decompressed)
     at += size
   }
   const section = (name: SectionName): Buffer => {
@@ -246,31 +257,42 @@ export async function decodePart(bytes: Buffer, origin: PartOrigin): Promise<Par
   }
 }
 
-function encodeDocuments({ slots, sequences, languages, lengths }: PartContent): Uint8Array {
+type DocumentColumns = Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'>
+
+function* encodeDocuments({
+  slots,
+  sequences,
+  languages,
+  lengths,
+}: DocumentColumns): Generator<void, Uint8Array> {
   const out = new ByteWriter()
-  writeRuns(out, differences(slots))
-  writeRuns(out, differences(sequences))
-  writeRuns(out, languages)
-  for (const column of lengths) for (const length of column) out.integer(length)
+  for (const values of [slots, sequences]) yield* writeRuns(out, values.length, differencesOf(values))
+  yield* writeRuns(out, languages.length, (document) => languages[document]!)
+  for (const column of lengths) {
+    for (let document = 0; document < column.length; document += 1) {
+      if (document % integersPerStep === 0) yield
+      out.integer(column[document]!)
+    }
+  }
   return out.written
 }
 
 /** The differences between neighbours, doubled; plus one, and positive, if they are negative. */
-function differences(values: Uint32Array | Float64Array): Float64Array {
-  return Float64Array.from(values, (value, index) => {
-    const difference = value - (index === 0 ? 0 : values[index - 1]!)
+function differencesOf(values: Uint32Array | Float64Array): (at: number) => number {
+  return (at) => {
+    const difference = values[at]! - (at === 0 ? 0 : values[at - 1]!)
     return difference < 0 ? -2 * difference - 1 : 2 * difference
-  })
+  }
 }
 
 /** Writes equal values that follow each other as one, with their number. */
-function writeRuns(out: ByteWriter, values: Float64Array | Uint8Array): void {
-  for (let from = 0; from < values.length; ) {
-    let to = from + 1
-    while (to < values.length && values[to] === values[from]) to += 1
-    out.integer(values[from]!)
+function* writeRuns(out: ByteWriter, count: number, valueAt: (at: number) => number): Generator<void> {
+  for (let from = 0, to = 0; from < count; from = to) {
+    const value = valueAt(from)
+    for (to = from + 1; to < count && valueAt(to) === value; to += 1) if (to % integersPerStep === 0) yield
+    if (to % integersPerStep === 0) yield
+    out.integer(value)
     out.integer(to - from)
-    from = to
   }
 }
 
@@ -278,7 +300,7 @@ function* decodeDocuments(
   bytes: Uint8Array,
   documents: number,
   paths: number,
-): Generator<void, Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'>> {
+): Generator<void, DocumentColumns> {
   const reader = new ByteReader(bytes, 0)
   const slots = yield* sums(reader, new Uint32Array(documents))
   const sequences = yield* sums(reader, new Float64Array(documents))
@@ -307,7 +329,7 @@ function* readRuns<Values extends Float64Array | Uint8Array>(
   return values
 }
 
-/** Undoes `differences`. */
+/** Undoes `differencesOf`. */
 function* sums<Values extends Float64Array | Uint32Array>(
   reader: ByteReader,
   target: Values,
@@ -323,16 +345,5 @@ function* sums<Values extends Float64Array | Uint32Array>(
   return target
 }
 
-async function checksumOf(bytes: Uint8Array): Promise<number> {
-  const turn = new Turn()
-  let crc = 0
-  for (let at = 0; at < bytes.length; at += checkedPerStep) {
-    crc = crc32(bytes.subarray(at, at + checkedPerStep), crc)
-    if (turn.isOver) await turn.next()
-  }
-  return crc
-}
-
-/** Reading so many takes some microseconds. */
+/** Reading or writing so many takes some microseconds. */
 const integersPerStep = 1024
-const checkedPerStep = 256 * 1024

@@ -350,7 +350,8 @@ export class WordIndex {
     if (content.slots.length > 0) {
       const part = new Part(this.#arena, content)
       // Documents that were removed while they were merged.
-      for (const [document, slot] of part.slots.entries()) {
+      for (let document = 0; document < part.documents; document += 1) {
+        const slot = part.slots[document]!
         const number = this.#partOf[slot]!
         const source = numbers.includes(number) ? this.#byNumber[number] : undefined
         if (source?.sequences[this.#documentOf[slot]!] !== part.sequences[document]) part.remove(document)
@@ -370,8 +371,9 @@ export class WordIndex {
     this.#parts.push(part)
     this.#lastPlan = undefined
     this.#mayMerge = true
-    for (const [document, slot] of part.slots.entries()) {
+    for (let document = 0; document < part.documents; document += 1) {
       if (!part.isLive(document)) continue
+      const slot = part.slots[document]!
       this.#growTo(slot)
       this.#partOf[slot] = number
       this.#documentOf[slot] = document
