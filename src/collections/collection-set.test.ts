@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, it } from 'node:test'
+import { describe, it, mock } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openCollections } from '../../test/support/collection.ts'
 import { insertIds } from '../../test/support/insert-ids.ts'
@@ -44,6 +44,23 @@ function failsWith(reason: Reason): (error: unknown) => boolean {
 }
 
 describe('a set of collections', { timeout: 300_000 }, () => {
+  it('stores words and quotas that are declared together in one commit', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path)
+    const { set, store } = opened
+    await set.put('texts', { hnsw: {} })
+    const words = { language: 'english', paths: [{ path: 'content', weight: 1 }] } as const
+    const declare = mock.method(store, 'declare')
+    const declared = { hnsw: {}, words, quotas: { points: 5 } }
+    for (let repeated = 0; repeated < 2; repeated += 1) {
+      const { info } = await set.put('texts', declared)
+      assert.deepEqual([info.words, info.quotas], [words, { points: 5 }])
+    }
+    assert.equal(declare.mock.callCount(), 1)
+    const { info } = await set.put('texts', { hnsw: {}, words: null })
+    assert.deepEqual([info.words, info.quotas], [undefined, { points: 5 }])
+  })
+
   it('keeps each collection’s points separate, whatever their dimensions, also after a restart', async () => {
     await using directory = await temporaryDirectory()
     const ids = new Map<string, readonly string[]>()

@@ -179,8 +179,7 @@ export class CollectionSet implements Collections {
       const exists = name === defaultCollection || store.collections.has(name)
       if (exists) {
         this.#checkSame(name, settings)
-        await this.#declareWords(name, settings.words)
-        await this.#declareQuotas(name, settings.quotas)
+        await this.#declare(name, settings)
       } else {
         if (store.collections.size >= collectionsMax) throw tooMany(store.collections.size)
         const declared = { words: settings.words ?? undefined, quotas: orNone(settings.quotas) }
@@ -191,25 +190,25 @@ export class CollectionSet implements Collections {
     })
   }
 
-  async #declareWords(name: string, words: CollectionSettings['words']): Promise<void> {
-    if (words === undefined) return
-    const { store } = this.#options
+  /** Declares words and quotas as far as they are given, in one commit. */
+  async #declare(name: string, { words, quotas }: CollectionSettings): Promise<void> {
+    const { store, engine } = this.#options
     const { number } = this.#find(name)
     const before = store.wordsOf(number)
-    if ((before && wordsText(before)) === (words ? wordsText(words) : undefined)) return
-    await store.declare(number, { words: words ?? undefined })
+    const areWordsNew =
+      words !== undefined && (before && wordsText(before)) !== (words ? wordsText(words) : undefined)
+    const areQuotasNew =
+      quotas !== undefined && JSON.stringify(store.quotasOf(number)) !== JSON.stringify(orNone(quotas))
+    if (!areWordsNew && !areQuotasNew) return
+    await store.declare(number, {
+      ...(areWordsNew && { words: words ?? undefined }),
+      ...(areQuotasNew && { quotas: orNone(quotas) }),
+    })
+    if (areQuotasNew) engine.meters.set(name, quotas)
+    if (!areWordsNew) return
     const opened = await this.lease(name)
     using lease = opened
     lease.database.declareWords(words ?? undefined)
-  }
-
-  async #declareQuotas(name: string, quotas: CollectionSettings['quotas']): Promise<void> {
-    if (quotas === undefined) return
-    const { store, engine } = this.#options
-    const { number } = this.#find(name)
-    if (JSON.stringify(store.quotasOf(number)) === JSON.stringify(orNone(quotas))) return
-    await store.declare(number, { quotas: orNone(quotas) })
-    engine.meters.set(name, quotas)
   }
 
   meterOf(name: string): Meter | undefined {

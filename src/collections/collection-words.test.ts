@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it, mock } from 'node:test'
 import { openCollections } from '../../test/support/collection.ts'
 import { temporaryDirectory } from '../../test/support/process.ts'
@@ -216,6 +218,18 @@ describe('the words of a collection', () => {
     assert.equal((await set.put('texts', { hnsw: {}, words: null })).info.words, undefined)
     using lease = await set.lease('texts')
     await assert.rejects(lease.database.livePoints.words.ready(), /this collection has no words/)
+  })
+
+  it('that were given up leave no files, also where a kill has left some', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    const { set, store } = opened
+    await set.put('texts', { hnsw: {} })
+    const files = join(store.indexDirectory(store.collections.get('texts')!.number), 'words')
+    mkdirSync(files, { recursive: true })
+    writeFileSync(join(files, 'words.json'), '')
+    using _ = await set.lease('texts')
+    assert.equal(existsSync(files), false)
   })
 
   it('are found for the conditions of a filter one by one, so that no turn takes long', async () => {

@@ -163,7 +163,8 @@ export class CollectionWords implements MemoryUser {
    */
   async load(): Promise<void> {
     const words = this.#next
-    if (words === undefined) return
+    // A kill after they were given up can have left files.
+    if (words === undefined) return await this.#removeFiles()
     const { points, logger } = this.#options
     try {
       const saved = await this.#filesOf(words)?.load()

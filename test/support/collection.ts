@@ -9,7 +9,7 @@ import {
   startEngine,
 } from '../../src/collections/engine.ts'
 import { openDataStore, openStore } from '../../src/storage/data-store.ts'
-import type { Store } from '../../src/storage/store.ts'
+import type { DataStore, Store } from '../../src/storage/store.ts'
 
 /** A collection with its own engine over a real store, without transports. */
 export interface OpenedCollection extends AsyncDisposable {
@@ -73,6 +73,7 @@ export const settingsOfSet: EngineOptions & CollectionOptions & { readonly maxOp
 
 export interface OpenedCollections extends AsyncDisposable {
   readonly set: CollectionSet
+  readonly store: DataStore
 }
 
 /** Opens all collections of a data directory as the service does, without transports. */
@@ -94,6 +95,7 @@ export async function openCollections(
   const set = new CollectionSet({ ...config, engine, store, main })
   return {
     set,
+    store,
     async [Symbol.asyncDispose]() {
       await set.close()
       await engine.close()
