@@ -10,6 +10,7 @@ import {
 import { createMcpHandler, McpServer, type ToolAnnotations } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'
+import { plainToJson } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { operatorNames } from '../base/filter.ts'
 import { distanceMetrics, onErrorRules } from '../base/point.ts'
@@ -153,7 +154,7 @@ function addReading(server: McpServer, client: VectorClient): void {
       const more = { ...settingsOf(asked), maxDistance, onError, groupBy, statistics: counted, include }
       const { hits, groups, nextCursor } = await points.searchHits({ ...asked, ...more })
       const shown = groups?.flatMap(({ value, hits: members }) => [
-        JSON.stringify({ group: attributeJson(value) }),
+        plainToJson({ group: attributeJson(value) }),
         ...members.map(lineOf),
       ])
       return linesOf([...(shown ?? hits.map(lineOf)), ...nextLine(nextCursor)])
@@ -190,7 +191,7 @@ function addReading(server: McpServer, client: VectorClient): void {
     },
     async (points, { filter, paths, limit }) => {
       const facets = await points.facets({ filter: filterOf(filter), paths, limit })
-      return JSON.stringify(attributeJson(facets as unknown as AttributeInput))
+      return plainToJson(attributeJson(facets as unknown as AttributeInput))
     },
   )
   add(
