@@ -164,9 +164,7 @@ describe('vicinal started by an older Node', { skip: withoutOlderNode }, () => {
   it('says which Node it needs, and how to install one, if there is none', async () => {
     await using directory = await temporaryDirectory()
     writeFileSync(join(directory.path, 'package.json'), '{"type":"module"}')
-    for (const file of ['main.js', 'bundled-node.js']) {
-      copyFileSync(join(built.path, 'dist/cli', file), join(directory.path, file))
-    }
+    copyFileSync(join(built.path, 'dist/cli/main.js'), join(directory.path, 'main.js'))
     const { status, stderr } = spawnSync(olderNode!, [join(directory.path, 'main.js'), '--version'], {
       encoding: 'utf8',
       env: { PATH: path },
