@@ -118,6 +118,22 @@ describe('the route of searches with filters', () => {
     assert.deepEqual(recall.dueFiltered, [])
   })
 
+  it('is trusted for as long as the route of other searches, and then as much wider', () => {
+    const recall = new RecallPlans(options)
+    measuredAgain(recall, 'Cosine')
+    const [few, some] = selectivityBins
+    for (const [bin, efMultiplier] of [
+      [few!, 16],
+      [some!, 8],
+    ] as const)
+      recall.decideFiltered('Cosine', bin, [{ route: { ...plain, efMultiplier }, recall: 1 }])
+    const widthAt = (share: number): number | undefined =>
+      recall.filteredRoute('Cosine', ask(share), recall.routeFor('Cosine'))?.efMultiplier
+    assert.deepEqual([0.05, 0.2].map(widthAt), [16, 8])
+    recall.linked(2001)
+    assert.deepEqual([0.05, 0.2].map(widthAt), [undefined, 16], 'exact where no walk is wide enough')
+  })
+
   it('is the one that an earlier run measured, and measured again if the settings differ', () => {
     const earlier = new RecallPlans(options)
     const [few, some, many] = selectivityBins

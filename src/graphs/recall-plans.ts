@@ -180,13 +180,17 @@ export class RecallPlans {
     if (plain === undefined) return undefined
     const bin = selectivityBins.find(({ below }) => ask.share < below)!
     this.#note(metric, bin, ask)
-    const measured = this.#known[metric].bins.get(bin.name)
+    const { plan, bins } = this.#known[metric]
+    const measured = bins.get(bin.name)
     const scanRecall = this.#usableScanRecall(metric)
     if (measured === undefined)
       return { ...plain, efMultiplier: Math.min(efMultiplierMax, 2 * plain.efMultiplier), scanRecall }
     if (measured.efMultiplier === undefined)
       return scanRecall === undefined ? undefined : { ...plain, scanRecall, isForScans: true }
-    const efMultiplier = Math.max(plain.efMultiplier, measured.efMultiplier)
+    // So many points may have changed since that searches are twice as wide, or exact: see `routeFor`.
+    const widening = plain.efMultiplier / (plan?.route ?? plain).efMultiplier
+    const efMultiplier = Math.max(plain.efMultiplier, measured.efMultiplier * widening)
+    if (efMultiplier > efMultiplierMax) return undefined
     return { ...plain, efMultiplier, recall: measured.recall, scanRecall }
   }
 
