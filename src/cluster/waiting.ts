@@ -47,6 +47,36 @@ export async function unlessAborted<Value>(
   }
 }
 
+/**
+ * Begins an attempt that is a part of something larger. Its signal aborts with what that does, and after a time limit. It
+ * also aborts when the attempt is disposed, so that nothing is left behind, neither of the attempt nor at the others'
+ * signals.
+ *
+ * @param reason returns the error for the attempt; absent: that of the signal which has aborted
+ */
+export function attemptOf(
+  wholes: readonly (AbortSignal | undefined)[],
+  reason: () => unknown = () => wholes.find((whole) => whole?.aborted)?.reason,
+  timeoutMs?: number,
+): Disposable & { readonly signal: AbortSignal } {
+  const stop = new AbortController()
+  const end = (): void => stop.abort(reason())
+  const timer = timeoutMs === undefined ? undefined : setTimeout(end, timeoutMs).unref()
+  for (const whole of wholes) whole?.addEventListener('abort', end)
+  if (wholes.some((whole) => whole?.aborted)) end()
+  return {
+    signal: stop.signal,
+    [Symbol.dispose]: () => {
+      clearTimeout(timer)
+      for (const whole of wholes) whole?.removeEventListener('abort', end)
+      stop.abort(over)
+    },
+  }
+}
+
+/** Made once: a new error, with its stack, costs as much as the rest of a question to another node. */
+const over = new DatabaseError('cancelled', 'the answer is not needed any more')
+
 /** Callers that wait for an event. */
 export class Waiters {
   readonly #waiting = new Set<() => void>()

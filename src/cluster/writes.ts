@@ -150,19 +150,8 @@ export class Writes {
     using _ = publisher.hold(payload.length)
     const question: Write = { batch, partitions: partitions.bytes, freesSpace: freesSpace(request) }
     const body = await encodeQuestion(question)
-    const stop = new AbortController()
-    const signal = AbortSignal.any([until, stop.signal])
     const timeoutMs = askMs + payload.length / bytesPerMs
-    const late = pause(timeoutMs, signal).then(() => {
-      throw new DatabaseError('deadline_exceeded', `node ${node} has not answered in ${askMs} ms`)
-    })
-    late.catch(() => {})
-    try {
-      const answer = peers.ask(node, 'write', body, { signal, timeoutMs })
-      return await decodeEnded(await Promise.race([answer, late]))
-    } finally {
-      stop.abort()
-    }
+    return await decodeEnded(await peers.ask(node, 'write', body, { signal: until, timeoutMs }))
   }
 
   async #answerWrite(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {

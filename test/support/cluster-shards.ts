@@ -3,6 +3,7 @@ import { PartitionSet } from '../../src/base/partitions.ts'
 import type { Sharding } from '../../src/cluster/cluster-node-options.ts'
 import { ownersIn, ringOf } from '../../src/cluster/membership/ring.ts'
 import type { Peers } from '../../src/cluster/requests.ts'
+import { attemptOf, unlessAborted } from '../../src/cluster/waiting.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 import type { SeededFaults } from './memory-log.ts'
 
@@ -48,14 +49,20 @@ export class SimulatedShards {
   /** How a node asks the others. */
   peersOf(name: string): Peers {
     return {
-      ask: async (node, method, body, { signal = never } = {}) => {
+      ask: async (node, method, body, { signal: caller = never, timeoutMs } = {}) => {
         await this.#pass('the request is lost')
         const { running } = this.#find(node)!
         if (running === undefined) throw new DatabaseError('not_ready', 'the node is not running')
         // NodeRequests answers it by itself.
         if (method === 'ping') return Buffer.alloc(0)
+        using attempt = attemptOf(
+          [caller],
+          () => (caller.aborted ? caller.reason : new DatabaseError('deadline_exceeded', 'no answer yet')),
+          timeoutMs,
+        )
+        const { signal } = attempt
         const answer = running.node.peerHandlers.get(method)!(Buffer.from(body), { node: name, signal })
-        const bytes = await (answer as Promise<Uint8Array>)
+        const bytes = await unlessAborted(answer as Promise<Uint8Array>, signal)
         await this.#pass('the answer is lost')
         return Buffer.from(bytes)
       },

@@ -3,7 +3,7 @@ import { cancellation, DatabaseError } from '../../base/errors.ts'
 import { idBytes } from '../../base/ids.ts'
 import { changesPerRecord, type LoggedChangeEach } from '../../write/requests.ts'
 import { type Ended, type Outcomes, uncertain } from '../outcomes.ts'
-import { isNoOutage, pause, unlessAborted } from '../waiting.ts'
+import { attemptOf, isNoOutage, pause, unlessAborted } from '../waiting.ts'
 import { type AppendOptions, type CommitLog, UncertainAppend, unstored } from './commit-log.ts'
 import {
   batchBytesMax,
@@ -170,26 +170,13 @@ export class Publisher {
     )
   }
 
-  /**
-   * Makes a signal that aborts after the time limit, with this publisher, or with the caller, with the error for the
-   * caller. It also aborts when disposed, so that nothing is left behind.
-   */
-  #deadline(caller: AbortSignal | undefined): Disposable & { readonly signal: AbortSignal } {
-    const controller = new AbortController()
-    const end = (): void =>
-      controller.abort(caller?.aborted ? cancellation(caller) : uncertain('the time is up'))
-    const timer = setTimeout(end, this.#options.timeoutMs).unref()
-    const wholes = [this.#closed.signal, ...(caller === undefined ? [] : [caller])]
-    for (const each of wholes) each.addEventListener('abort', end)
-    if (wholes.some(({ aborted }) => aborted)) end()
-    return {
-      signal: controller.signal,
-      [Symbol.dispose]: () => {
-        clearTimeout(timer)
-        for (const each of wholes) each.removeEventListener('abort', end)
-        controller.abort(answered)
-      },
-    }
+  /** Ends after the time limit, with this publisher, or with the caller, with the error for the caller. */
+  #deadline(caller: AbortSignal | undefined): ReturnType<typeof attemptOf> {
+    return attemptOf(
+      [this.#closed.signal, caller],
+      () => (caller?.aborted ? cancellation(caller) : uncertain('the time is up')),
+      this.#options.timeoutMs,
+    )
   }
 
   async #appended(
@@ -250,9 +237,6 @@ export async function appendRecord(
     }
   }
 }
-
-/** Why what is left of a request ends when it was answered. */
-const answered = new DatabaseError('cancelled', 'the request was answered')
 
 /** Why a request ends whose turn did not come in time. */
 const overtaken = new DatabaseError(

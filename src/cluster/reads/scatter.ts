@@ -3,7 +3,7 @@ import { cancellation, DatabaseError, PartitionsUnavailable, type Reason } from 
 import type { PartitionSet } from '../../base/partitions.ts'
 import type { ClusterNode } from '../cluster-node.ts'
 import type { Peers } from '../requests.ts'
-import { pause } from '../waiting.ts'
+import { attemptOf, pause } from '../waiting.ts'
 import type { Cover, CoverPart, Placement } from './placement.ts'
 
 interface ScatterOptions {
@@ -64,17 +64,14 @@ export class Scatter {
     const { partitions, signal: caller } = question
     if (caller?.aborted) throw cancellation(caller)
     // Its end cancels the questions that are still open.
-    const { signal, end } = attemptOf(caller)
-    try {
-      this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
-      const { placement } = this.#options
-      const cover = placement.cover(partitions, this.#avoided())
-      const parts =
-        cover.missing.size === 0 ? cover.parts : await foundParts(() => placement.cover(partitions), signal)
-      return await this.#all(parts, { ...question, signal, failed: [] })
-    } finally {
-      end()
-    }
+    using attempt = attemptOf([caller])
+    const { signal } = attempt
+    this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
+    const { placement } = this.#options
+    const cover = placement.cover(partitions, this.#avoided())
+    const parts =
+      cover.missing.size === 0 ? cover.parts : await foundParts(() => placement.cover(partitions), signal)
+    return await this.#all(parts, { ...question, signal, failed: [] })
   }
 
   async #all<Answer>(parts: readonly CoverPart[], question: Asking<Answer>): Promise<readonly Answer[]> {
@@ -102,7 +99,8 @@ export class Scatter {
   /** Asks another node, and when it is slow, those in its place. */
   async #fastest<Answer>(part: CoverPart, question: Asking<Answer>): Promise<readonly Answer[]> {
     // Each ends alone: the answer of the slower one would take room, and nobody reads it.
-    const [own, others] = [attemptOf(question.signal), attemptOf(question.signal)]
+    using own = attemptOf([question.signal])
+    using others = attemptOf([question.signal])
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<undefined>((resolve) => {
       timer = setTimeout(() => resolve(undefined), hedgeMs)
@@ -120,8 +118,6 @@ export class Scatter {
       return answers
     } finally {
       clearTimeout(timer)
-      own.end()
-      others.end()
     }
   }
 
@@ -162,22 +158,6 @@ function without<Answer>({ node }: CoverPart, question: Asking<Answer>): Asking<
   return { ...question, failed: [...question.failed, node] }
 }
 
-/** One of several attempts: it also ends with what it is a part of. */
-function attemptOf(whole: AbortSignal | undefined): {
-  readonly signal: AbortSignal
-  readonly end: () => void
-} {
-  const stop = new AbortController()
-  const onAbort = (): void => stop.abort(whole!.reason)
-  if (whole?.aborted) onAbort()
-  whole?.addEventListener('abort', onAbort)
-  const end = (): void => {
-    whole?.removeEventListener('abort', onAbort)
-    stop.abort(over)
-  }
-  return { signal: stop.signal, end }
-}
-
 /**
  * Finds a cover. If partitions are missing, it waits for them a moment.
  *
@@ -207,7 +187,6 @@ const retryableReasons: ReadonlySet<Reason> = new Set([
 ])
 
 /** Made once: a new error, with its stack, costs as much as the rest of a question. */
-const over = new DatabaseError('cancelled', 'the answer is not needed any more')
 const notAsked = new DatabaseError('not_ready', 'no other node was asked')
 
 /** Whether another node may answer what one has refused. */
