@@ -428,6 +428,7 @@ describe('the journal of changes', () => {
     await withData(dataDir, async (data) => {
       assert.deepEqual(sequencesOf((await changesOf(data, again)).records), [[2, 3]])
     })
+    assert.equal(readdirSync(join(dataDir, 'changes')).length, 1)
   })
 
   it('begins anew after a clock that was ahead, and after another program has written', async () => {

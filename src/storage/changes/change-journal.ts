@@ -71,7 +71,10 @@ export class ChangeJournal {
     const value = table.getBinary(placeKey)
     this.#end = value && decodePlace(value)
     if (this.#end === undefined) this.#removeFiles()
-    else this.#recover(this.#end)
+    else {
+      this.#removeOthers(this.#end)
+      this.#recover(this.#end)
+    }
   }
 
   /** Cuts off what was not committed. */
@@ -253,6 +256,16 @@ export class ChangeJournal {
       rmSync(this.#directory, { recursive: true, force: true })
     } catch {
       // They take space until the next start.
+    }
+  }
+
+  /** Removes files of earlier journals: removing them can have failed, or was undone by a power cut. */
+  #removeOthers({ id }: JournalEnd): void {
+    try {
+      for (const name of readdirIn(this.#directory))
+        if (fileName.exec(name)?.[1] !== id) rmSync(join(this.#directory, name))
+    } catch {
+      // As above.
     }
   }
 
