@@ -126,7 +126,7 @@ class SearchSettings {
 
   readonly recallTarget: Row<number> = share(0.5, 1, {
     default: 0.98,
-    doc: 'Share of the true neighbours that a search at the default ef has to find, 0.5..1. It is measured on stored points for each metric. A graph that falls short is searched more widely; if it still falls short, the exact scan replaces it.',
+    doc: 'Share of the ten nearest that a search at the default ef has to find, 0.5..1. It is measured on stored points for each metric. A graph that falls short is searched more widely; if it still falls short, the exact scan replaces it.',
   })
 
   readonly vectorsOnDisk: Row<boolean> = boolean({
