@@ -233,6 +233,20 @@ for (const seed of fixedSeeds(2)) {
   })
 }
 
+it('a filter that was found in the cache needs no time to be prepared', () => {
+  const subject = new Subject()
+  subject.set(0, { contentType: 'Text', content: '' })
+  const values = Array.from({ length: 5000 }, (_, index) => `text ${index}`)
+  const filter: Filter = { kind: 'condition', path: 'a', test: { op: 'in', values } }
+  run(subject.index.matching(filter))
+  const again = { ...filter }
+  run(subject.index.matching(again))
+  assert.deepEqual(subject.index.prepare(again).next(), {
+    done: true,
+    value: run(subject.index.prepare(filter)),
+  })
+})
+
 /** Returns an equal filter as a different object, with its conditions in reverse order. */
 function structuredCopy(filter: Filter): Filter {
   if (filter.kind === 'not') return { kind: 'not', of: structuredCopy(filter.of) }

@@ -196,13 +196,15 @@ export class AttributeIndex {
   *matching(filter: Filter): Generator<void, SlotSet> {
     const key = yield* filterKey(filter)
     const cached = this.#cache.get(key)
+    // Slots that change meanwhile are tested by the caller's object, at once: preparing a million values takes long.
+    if (cached !== undefined) this.#prepared.set(filter, cached.prepared)
     if (cached !== undefined && this.#isWorthUpdating(cached)) {
       if (yield* this.#update(cached)) {
         this.#cache.set(key, cached)
         return cached.set
       }
     }
-    const entry = yield* this.#evaluate(cached?.prepared ?? (yield* this.prepare(filter)))
+    const entry = yield* this.#evaluate(yield* this.prepare(filter))
     this.#cache.set(key, entry)
     return entry.set
   }
