@@ -152,6 +152,11 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return record
   }
 
+  prepareFilter(filter: Filter): Promise<void> | undefined {
+    const preparing = inTurns(this.attributes.prepare(filter))
+    return preparing instanceof Promise ? preparing.then(() => {}) : undefined
+  }
+
   matches(slot: number, filter: Filter): boolean {
     return this.attributes.matches(filter, slot)
   }

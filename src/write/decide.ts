@@ -75,6 +75,8 @@ export class ChangeDecider {
    */
   async decide(queued: Queued, turn: Turn): Promise<Decision> {
     this.#begin(queued)
+    const filter = filterOf(queued)
+    if (filter !== undefined) await this.#points.prepareFilter(filter)
     await this.#points.expirations.hideDue()
     this.#checkDimension(queued)
     return { queued, ...(await this.#decide(queued, turn)) }
@@ -487,6 +489,13 @@ export class ChangeDecider {
     if (this.#stamp !== undefined && this.#sequence > this.#sequenceMax) throw tooManyChanges()
     return this.#sequence
   }
+}
+
+/** The filter that a decision tests points with, one by one. */
+function filterOf({ request }: Queued): Filter | undefined {
+  if (request.kind === 'each') return request.filter
+  const when = request.kind === 'put' || request.kind === 'patch' ? request.when : undefined
+  return when?.kind === 'filter' ? when.filter : undefined
 }
 
 /** Refuses an id that an earlier point of the request has. */

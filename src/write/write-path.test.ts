@@ -8,6 +8,7 @@ import { insertIds } from '../../test/support/insert-ids.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { SharedBudget } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
 import { idFromBytes } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import { newId } from '../base/partitions.ts'
@@ -78,8 +79,15 @@ class Points implements ChangeTarget {
     return this.#store.record(slot, id)!
   }
 
+  readonly #prepared = new Set<Filter>()
+
+  async prepareFilter(filter: Filter): Promise<void> {
+    this.#prepared.add(filter)
+  }
+
   /** The tests use no filter but the one that matches everything. */
-  matches(): boolean {
+  matches(_slot: number, filter: Filter): boolean {
+    assert.ok(this.#prepared.has(filter), 'a filter is prepared in turns before it is tested')
     return true
   }
 
@@ -281,6 +289,18 @@ describe('grouping', () => {
       assert.deepEqual([...points.slots.keys()], ids)
     })
     assert.equal((await storedIds()).length, 52)
+  })
+
+  it('prepares the filter of a condition, and of changes of some points, before it is tested', async () => {
+    await withWrites(async ({ writes }) => {
+      const { path } = writes
+      const id = await insertOne(writes)
+      const filter = { kind: 'all', of: [] } as const
+      const patch = { content: 'y' }
+      await path.submit({ kind: 'patch', id, patch, when: { kind: 'filter', filter } })
+      await path.submit({ kind: 'each', ids: [id], filter: { ...filter }, change: 'delete' })
+    })
+    assert.deepEqual(await storedIds(), [])
   })
 
   it('answers two removals of one point in one tick with true and false', async () => {
