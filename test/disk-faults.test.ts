@@ -170,12 +170,13 @@ describe('a full disk', () => {
     if (disk === undefined) return context.skip(noSmallDisk)
     await using service = await startTestService({ DATA_DIR: join(disk.path, 'data') })
     using caller = new Caller(service)
-    // In batches, until a batch and then a point no longer fit: more pages than the reserve for deletions has room for.
+    // Until neither a batch nor a point fits: more pages than the reserve for deletions has room for.
     const payload = { content_type: 'Text', content: 'x'.repeat(1000) }
-    const vectors = Array.from({ length: 500 }, (_, index) => ({ vector: [index, 1], payload }))
     let points = 0
-    while ((await caller.post('/points/batch', { vectors })).status === 0) points += vectors.length
-    while ((await caller.post('/points', vectors[0]!)).status === 0) points += 1
+    for (const size of [500, 20, 1]) {
+      const vectors = Array.from({ length: size }, (_, index) => ({ vector: [index, 1], payload }))
+      while ((await caller.post('/points/batch', { vectors })).status === 0) points += size
+    }
     assert.ok(points > 4000, `${points} points fit`)
     let deleted = 0
     let more = true
@@ -188,7 +189,7 @@ describe('a full disk', () => {
       more = areMore
     }
     assert.equal(deleted, points)
-    assert.equal((await caller.post('/points', vectors[0]!)).status, 0, 'inserts are accepted again')
+    assert.equal((await caller.post('/points', { vector: [0, 1], payload })).status, 0, 'accepted again')
   })
 })
 

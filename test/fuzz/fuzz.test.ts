@@ -7,7 +7,7 @@ import { bytesOf, shrunk } from './shrink.ts'
 
 /** The short form; `npm run test:fuzz -- --inputs 100000` is the long one. Again with more threads, a shorter one. */
 const seed = 20_261
-const inputs = childThreads === '1' ? 2000 : 600
+const inputs = childThreads === '1' ? 1000 : 600
 
 describe('the service under hostile input', () => {
   it(`answers all of it correctly, survives, and keeps its points, seed ${seed}`, {
