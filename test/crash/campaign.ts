@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { clusteredVectors } from '../support/clusters.ts'
+import { programFile } from '../support/programs.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
 import { until } from '../support/until.ts'
 import { Load } from './load.ts'
@@ -42,6 +43,8 @@ export type Death =
 export interface CampaignOptions {
   readonly seed: number
   readonly size: Size
+  /** Whether collections of any size have graphs. Then few short vectors suffice for one. */
+  readonly hasSmallGraphs?: boolean
   /** Called for every round. */
   readonly report?: (line: string) => void
 }
@@ -69,6 +72,7 @@ export interface Summary {
  */
 export class Campaign implements AsyncDisposable {
   readonly #options: CampaignOptions
+  readonly #indexed: IndexedSize
   readonly #random: () => number
   readonly #oracle = new Oracle()
   readonly #vector: () => Float32Array
@@ -92,7 +96,8 @@ export class Campaign implements AsyncDisposable {
     this.#options = options
     this.#directory = directory
     this.#random = seededRandom(options.seed)
-    this.#vector = vectorsOf(options.size, this.#random)
+    this.#indexed = options.hasSmallGraphs ? smallGraph : usualGraph
+    this.#vector = vectorsOf(options.size, this.#indexed, this.#random)
   }
 
   static async create(options: CampaignOptions): Promise<Campaign> {
@@ -186,7 +191,7 @@ export class Campaign implements AsyncDisposable {
       oracle: this.#oracle,
       random: this.#random,
       vector: this.#vector,
-      pointsMax: this.#options.size === 'scanned' ? 1500 : indexedPoints * 1.2,
+      pointsMax: this.#options.size === 'scanned' ? 1500 : this.#indexed.points * 1.2,
       isExact: this.#options.size === 'scanned',
     })
     await this.#end(process, death, traced, load)
@@ -200,7 +205,7 @@ export class Campaign implements AsyncDisposable {
 
   /** Fills the collection to the size above which the index is used. */
   async #fill({ grpc }: Clients): Promise<void> {
-    while (this.#options.size === 'indexed' && this.#oracle.live.size < indexedPoints) {
+    while (this.#options.size === 'indexed' && this.#oracle.live.size < this.#indexed.points) {
       const marker = this.#oracle.marker()
       const points = newPoints(marker, 500, () => 0, this.#vector)
       this.#oracle.sent(marker, points)
@@ -321,7 +326,8 @@ export class Campaign implements AsyncDisposable {
     this.#starts += 1
     // Two of three starts keep the vectors on disk.
     const env = { VECTORS_ON_DISK: String(this.#starts % 3 !== 0) }
-    this.#server = new CrashServer(this.#dataDir, { env, ...(wrapper && { wrapper }) })
+    const program = this.#options.hasSmallGraphs ? { program: [programFile('test/hard/serve.ts')] } : {}
+    this.#server = new CrashServer(this.#dataDir, { env, ...program, ...(wrapper && { wrapper }) })
     return this.#server
   }
 
@@ -368,11 +374,11 @@ function describe(death: Death): string {
 }
 
 /** Scanned: few components, half of the vectors so coarse that many distances are equal. Indexed: like embeddings. */
-function vectorsOf(size: Size, random: () => number): () => Float32Array {
+function vectorsOf(size: Size, { points, dimension }: IndexedSize, random: () => number): () => Float32Array {
   if (size === 'scanned') {
     return () => randomVector(random, 16, random() < 0.5 ? 'continuous' : 'small integers')
   }
-  const stock = clusteredVectors(random, 3 * indexedPoints, indexedDimension)
+  const stock = clusteredVectors(random, 3 * points, dimension)
   let next = 0
   return () => stock[next++ % stock.length]!
 }
@@ -385,9 +391,14 @@ async function isThroughIndex(httpUrl: string): Promise<boolean> {
 /** Calls of a checkpoint that commits make rarely or never. */
 const checkpointCalls: readonly string[] = ['write', 'fsync', 'rename', 'openat']
 
+interface IndexedSize {
+  readonly points: number
+  readonly dimension: number
+}
+
 /** 5 MiB of vectors; the graph begins at 4 MiB. */
-const indexedDimension = 256
-const indexedPoints = 5120
+const usualGraph: IndexedSize = { points: 5120, dimension: 256 }
+const smallGraph: IndexedSize = { points: 1500, dimension: 64 }
 const recallMin = 0.95
 /** A batch without an answer after this time is held at a call. */
 const fillMs = 8000

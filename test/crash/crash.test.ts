@@ -29,7 +29,12 @@ describe('a service that is killed and started again', { concurrency: true }, ()
 
 async function survives(seed: number, size: Size, deaths: readonly Death[]): Promise<void> {
   const rounds: string[] = []
-  await using campaign = await Campaign.create({ seed, size, report: (line) => rounds.push(line) })
+  await using campaign = await Campaign.create({
+    seed,
+    size,
+    hasSmallGraphs: size === 'indexed',
+    report: (line) => rounds.push(line),
+  })
   try {
     for (const death of deaths) await campaign.round(death)
     await campaign.finish()

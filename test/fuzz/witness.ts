@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { VectorClient } from '../../src/client/client.ts'
 import { inTime } from './input.ts'
@@ -34,7 +35,7 @@ export class Witness implements AsyncDisposable {
   }
 
   async #ask(client: VectorClient): Promise<void> {
-    await this.#untilStopped(40, async () => {
+    await this.#untilStopped(250, async () => {
       const id = this.#known[this.requests % this.#known.length]!
       const point = this.#target.ledger.get(id)!
       const started = performance.now()
@@ -49,8 +50,8 @@ export class Witness implements AsyncDisposable {
 
   async #weigh(): Promise<void> {
     await this.#untilStopped(250, async () => {
-      const bytes = await inTime(this.#target.metric('process_resident_memory_bytes'), 'the metrics')
-      this.peakBytes = Math.max(this.peakBytes, bytes)
+      const status = readFileSync(`/proc/${this.#target.pid}/status`, 'utf8')
+      this.peakBytes = Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1] ?? 0) * 1024
     })
   }
 
