@@ -187,7 +187,7 @@ export async function undrainNode(context: ApiContext, { name = '' }: NodeInput)
 /** Makes a node fetch all its data from another node. Fails with `not_found` and `precondition_failed`. */
 export async function refetchNode(context: ApiContext, { name = '' }: NodeInput): Promise<undefined> {
   const cluster = clusterOf(context)
-  // Others replace the copies of a node that is away, but not while it is to fetch them.
+  // It would fetch them whenever it starts, which nobody may expect then.
   if ((await isAlive(cluster, name)) === false)
     throw new DatabaseError('precondition_failed', `node ${name} is not running: start it first`)
   checkFound(await cluster.refetch(name), name)

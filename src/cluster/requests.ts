@@ -48,7 +48,7 @@ export class NothingDone extends DatabaseError {
   }
 }
 
-export interface PeerAsk {
+interface PeerAsk {
   readonly signal?: AbortSignal | undefined
   /** Absent: no limit, while the node says that it is at work. */
   readonly timeoutMs?: number | undefined

@@ -349,7 +349,7 @@ export class KnownWords {
 }
 
 /** Adds a character to the hash of a word, which begins with 0. */
-export function nextHash(hash: number, character: number): number {
+function nextHash(hash: number, character: number): number {
   const mixed = Math.imul(hash ^ character, 0x9e3779b1)
   return mixed ^ (mixed >>> 15)
 }

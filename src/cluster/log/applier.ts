@@ -19,7 +19,7 @@ import {
   type SnapshotCut,
 } from './request-codec.ts'
 
-export interface ApplierOptions {
+interface ApplierOptions {
   readonly log: CommitLog
   readonly main: Collection
   readonly set: CollectionSet
@@ -431,7 +431,7 @@ export class Applier {
 }
 
 /** Keeps this node from applying the log beyond a position, until it is disposed. */
-export interface LogHold extends Disposable {
+interface LogHold extends Disposable {
   /** Records up to here are still applied. */
   position: number
   /**

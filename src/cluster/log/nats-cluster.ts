@@ -232,7 +232,7 @@ interface NatsDocumentsOptions {
  * from the leader. Announcements are read from there once, and from then on heard: each is a message that the servers
  * also deliver to whoever listens. So the messages that nodes send grow with their number, and not with its square.
  */
-export class NatsDocuments implements SharedDocuments {
+class NatsDocuments implements SharedDocuments {
   readonly #documents: KV
   readonly #nodes: KV
   readonly #nodesBucket: string

@@ -242,20 +242,21 @@ export async function setMemberState(
 export async function requestMemberState(
   documents: SharedDocuments,
   node: string,
-  state: 'draining' | 'refetching',
+  state: WantedState,
 ): Promise<boolean> {
   return await setMemberState(documents, node, (before) => {
-    if (before === undefined || before === state || (before === 'away' && state === 'draining')) return state
-    const [word, remedy] = remedies[before]
-    throw new DatabaseError('precondition_failed', `node ${node} is ${word}: ${remedy}`)
+    const wanted = whenBack(before)
+    if (wanted === state) return before
+    if (wanted === undefined) return before === undefined ? state : whenAway(state)
+    throw new DatabaseError('precondition_failed', `node ${node} is ${wanted}: ${remedies[wanted]}`)
   })
 }
 
-const remedies: Readonly<Record<MemberState, readonly [state: string, remedy: string]>> = {
-  draining: ['draining', 'undrain it first'],
-  refetching: ['refetching', 'try again when it is ready'],
-  away: ['away', 'start it first'],
-  awayRefetching: ['away', 'start it first'],
+type WantedState = 'draining' | 'refetching'
+
+const remedies: Readonly<Record<WantedState, string>> = {
+  draining: 'undrain it first',
+  refetching: 'try again when it is ready',
 }
 
 /** The state of a member after others have begun to replace it; the same if they need not. */
@@ -265,7 +266,7 @@ export function whenAway(before: MemberState | undefined): MemberState | undefin
 }
 
 /** The state of a member that is there: it is back before others had to replace it, or afterwards. */
-function whenBack(before: MemberState | undefined): MemberState | undefined {
+function whenBack(before: MemberState | undefined): WantedState | undefined {
   if (before === 'away') return undefined
   return before === 'awayRefetching' ? 'refetching' : before
 }

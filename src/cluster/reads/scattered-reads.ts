@@ -227,16 +227,16 @@ const valuesMax = 8_192
 const listsMax = 3
 
 /** What nodes ask each other about some partitions of a collection: methods of `NodeReads`. */
-export const readKinds = ['search', 'get', 'list', 'count', 'facets', 'plan', 'words', 'legs'] as const
+const readKinds = ['search', 'get', 'list', 'count', 'facets', 'plan', 'words', 'legs'] as const
 
-export type ReadKind = (typeof readKinds)[number]
+type ReadKind = (typeof readKinds)[number]
 
-export type ReadQuery<Kind extends ReadKind> = Parameters<NodeReads[Kind]>[0]
+type ReadQuery<Kind extends ReadKind> = Parameters<NodeReads[Kind]>[0]
 
 export type ReadAnswer<Kind extends ReadKind> = Awaited<ReturnType<NodeReads[Kind]>>
 
 /** How often these terms occur. */
-export interface TermsAsked {
+interface TermsAsked {
   readonly terms: readonly string[]
   /** That the counted points have to match. */
   readonly filter: Filter | undefined
@@ -245,7 +245,7 @@ export interface TermsAsked {
 }
 
 /** What the legs of a search by words find. */
-export interface LegsAsked extends Pick<TermsAsked, 'declared'> {
+interface LegsAsked extends Pick<TermsAsked, 'declared'> {
   /** With the statistics of all nodes, and the size of each leg as its limit. */
   readonly query: VectorQuery
   /** The point that the vector is of. */
@@ -257,7 +257,7 @@ export interface LegsAsked extends Pick<TermsAsked, 'declared'> {
  * since they form one graph; points that several nodes return are merged. All other reads cover only the given
  * partitions.
  */
-export class NodeReads {
+class NodeReads {
   readonly #node: ClusterNode
   readonly #collection: Collection
   readonly #partitions: PartitionSet
@@ -376,7 +376,7 @@ export class NodeReads {
 }
 
 /** The error when nodes would have to tell each other too much to rank the values of paths. */
-export function tooManyValues(paths: readonly string[]): DatabaseError {
+function tooManyValues(paths: readonly string[]): DatabaseError {
   return new DatabaseError(
     'invalid_argument',
     `paths: ${paths.join(', ')} has too many different values of about the same frequency for a cluster whose nodes have a part of the points each: select fewer points with a filter`,

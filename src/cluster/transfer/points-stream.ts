@@ -23,7 +23,7 @@ import {
 import { pause } from '../waiting.ts'
 
 /** Asks for the points of some partitions. */
-export interface PointsQuestion {
+interface PointsQuestion {
   /** The answer is of this log position or a later one. */
   readonly after: number
   /** The bytes of a `PartitionSet`. */
