@@ -225,6 +225,38 @@ describe('filters with very many values', () => {
     assert.ok(steps > 300, `${steps} steps`)
   })
 
+  it('are prepared in steps, also if the values are places', () => {
+    let reads = 0
+    const place = {
+      get lat() {
+        reads += 1
+        return reads % 90
+      },
+      lon: 1,
+    }
+    const values = Array.from({ length: 20_000 }, () => place as GeoPoint)
+    const work = index.prepare({ kind: 'condition', path: 'at', test: { op: 'in', values } })
+    for (let isDone = false; !isDone; ) {
+      const before = reads
+      isDone = work.next().done === true
+      assert.ok(reads - before <= 5000, `${reads - before} reads in a step`)
+    }
+    assert.ok(reads >= values.length)
+  })
+
+  it('take little memory if no point can have so many', () => {
+    const empty = indexWith()
+    for (const made of [String, (number: number) => new DateTime(number)]) {
+      const values = Array.from({ length: 100_000 }, (_, number) => made(number))
+      const filter: Filter = { kind: 'condition', path: 'a', test: { op: 'contains', values } }
+      const work = empty.prepare(filter)
+      let step = work.next()
+      while (!step.done) step = work.next()
+      assert.ok(step.value.memoryBytes < 1000, `${step.value.memoryBytes} bytes`)
+      assert.deepEqual(found(empty, filter).slots, [])
+    }
+  })
+
   it('are tested against a slot without scanning all values', () => {
     const values = new Set(Array.from({ length: 300_000 }, (_, number) => number))
     const filter: Filter = { kind: 'condition', path: '$version', test: { op: 'in', values: [...values] } }

@@ -142,16 +142,27 @@ export function nearTest(center: GeoPoint, radiusM: number): GeoTest {
   }
 }
 
-/** Accepts exactly the given points. */
-export function geoPointsTest(points: readonly GeoPoint[]): GeoTest {
-  const lons = new Map<number, Set<number>>()
-  for (const { lat, lon } of points) lons.set(lat + 0, (lons.get(lat + 0) ?? new Set()).add(lon + 0))
-  return {
-    latMin: points.reduce((min, { lat }) => Math.min(min, lat), 90),
-    latMax: points.reduce((max, { lat }) => Math.max(max, lat), -90),
-    lonRanges: [[-180, 180]],
-    isBox: false,
-    accepts: (lat, lon) => lons.get(lat)?.has(lon) ?? false,
+/** Accepts exactly the points that were added. */
+export class SamePoints implements GeoTest {
+  /** Repeated ones count each time. */
+  count = 0
+  latMin = 90
+  latMax = -90
+  readonly lonRanges = [[-180, 180]] as const
+  readonly isBox = false
+  /** Longitudes by latitude. */
+  readonly #lons = new Map<number, Set<number>>()
+
+  add({ lat, lon }: GeoPoint): void {
+    this.count += 1
+    this.latMin = Math.min(this.latMin, lat)
+    this.latMax = Math.max(this.latMax, lat)
+    const lons = this.#lons.get(lat + 0) ?? new Set()
+    this.#lons.set(lat + 0, lons.add(lon + 0))
+  }
+
+  accepts(lat: number, lon: number): boolean {
+    return this.#lons.get(lat)?.has(lon) ?? false
   }
 }
 

@@ -1,4 +1,4 @@
-import { attributeLimits, DateTime, type GeoPoint, type Scalar } from '../base/attributes.ts'
+import { attributeLimits, DateTime, type Scalar } from '../base/attributes.ts'
 import type { Bounds, Filter, Ordered, Test } from '../base/filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import {
@@ -14,7 +14,7 @@ import {
   PartitionsNode,
   WordsNode,
 } from './filter-nodes.ts'
-import { boxTest, type GeoTest, geoPointsTest, nearTest } from './geo-field.ts'
+import { boxTest, type GeoTest, nearTest, SamePoints } from './geo-field.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberCounts } from './number-table.ts'
 import type { Fields } from './path-tree.ts'
@@ -109,23 +109,23 @@ class Preparation {
     const texts = new OneOfTexts(this.#memory)
     const [numbers, dates] = [new NumberCounts(this.#memory), new NumberCounts(this.#memory)]
     const booleans = new Set<boolean>()
-    const points: GeoPoint[] = []
+    const points = new SamePoints()
     for (const [index, value] of values.entries()) {
       if (typeof value === 'string') texts.texts.add(Buffer.from(value))
       else if (typeof value === 'number') numbers.add(value + 0)
       else if (typeof value === 'boolean') booleans.add(value)
       else if (value instanceof DateTime) dates.add(value.us)
-      else points.push(value)
+      else points.add(value)
       if (index % valuesPerStep === valuesPerStep - 1) yield
     }
-    this.#memory.add(points.length * geoPointBytes)
+    this.#memory.add(points.count * geoPointBytes)
     const nodes: FilterNode[] = []
     if (texts.texts.count === 1) nodes.push(this.#text(path, new SameText(texts.texts.read(0).slice())))
     if (texts.texts.count > 1) nodes.push(this.#text(path, texts))
     if (numbers.size > 0) nodes.push(this.#number(path, numbersTest(numbers)))
     if (dates.size > 0) nodes.push(this.#date(path, numbersTest(dates)))
     for (const value of booleans) nodes.push(this.#boolean(path, value))
-    if (points.length > 0) nodes.push(this.#geo(path, geoPointsTest(points)))
+    if (points.count > 0) nodes.push(this.#geo(path, points))
     return nodes.length === 1 ? nodes[0]! : new AnyNode(this.#source, nodes)
   }
 
@@ -134,16 +134,21 @@ class Preparation {
     if (typeof value === 'number') return this.#number(path, numberRange(value, value))
     if (typeof value === 'boolean') return this.#boolean(path, value)
     if (value instanceof DateTime) return this.#date(path, numberRange(value.us, value.us))
-    return this.#geo(path, geoPointsTest([value]))
+    const point = new SamePoints()
+    point.add(value)
+    return this.#geo(path, point)
   }
 
   *#containsAll(path: string, values: readonly Scalar[]): Generator<void, FilterNode> {
-    const different = new Set(values)
-    const simple = values.every((value) => typeof value !== 'object')
-    // A value takes at least two bytes of JSON, so no point can have this many.
-    if (simple && different.size > attributeLimits.bytes / 2) return new AnyNode(this.#source, [])
+    const different = new Map<string | number | boolean, Scalar>()
+    for (const [index, value] of values.entries()) {
+      different.set(keyOf(value), value)
+      // A value takes at least two bytes of JSON, so no point can have this many.
+      if (different.size > attributeLimits.bytes / 2) return new AnyNode(this.#source, [])
+      if (index % valuesPerStep === valuesPerStep - 1) yield
+    }
     const nodes: FilterNode[] = []
-    for (const value of different) {
+    for (const value of different.values()) {
       this.#memory.add(nodeBytes)
       nodes.push(this.#same(path, value))
       if (nodes.length % valuesPerStep === 0) yield
@@ -210,6 +215,13 @@ class Preparation {
   #field<Type extends keyof Fields>(path: string, type: Type): () => Fields[Type] | undefined {
     return () => this.#source.tree.find(path)?.fields[type]
   }
+}
+
+/** The same for equal values only. */
+function keyOf(value: Scalar): string | number | boolean {
+  if (typeof value === 'string') return `text ${value}`
+  if (typeof value !== 'object') return value
+  return value instanceof DateTime ? `date ${value.us}` : `place ${value.lat} ${value.lon}`
 }
 
 function acceptsText(test: TextTest, text: string): boolean {
