@@ -233,14 +233,10 @@ interface NatsDocumentsOptions {
  * also deliver to whoever listens. So the messages that nodes send grow with their number, and not with its square.
  */
 class NatsDocuments implements SharedDocuments {
-  readonly #documents: KV
-  readonly #nodes: KV
-  readonly #nodesBucket: string
-  readonly #openNodes: () => Promise<KV>
-  readonly #announcementMs: number
-  readonly #jsm: JetStreamManager
+  readonly #buckets: Buckets
   readonly #connection: NatsConnection
-  readonly #closed = new AbortController()
+  readonly #jsm: JetStreamManager
+  #isClosed = false
   /** The latest announcement of each node, and when it was heard, by `performance.now()`. */
   readonly #heard = new Map<string, { readonly value: Uint8Array; readonly heardMs: number }>()
   readonly #listening: Subscription
@@ -251,12 +247,8 @@ class NatsDocuments implements SharedDocuments {
   #triedMs = performance.now()
 
   private constructor(buckets: Buckets, connection: NatsConnection, jsm: JetStreamManager) {
+    this.#buckets = buckets
     this.#connection = connection
-    this.#documents = buckets.documents
-    this.#nodes = buckets.nodes
-    this.#nodesBucket = buckets.nodesBucket
-    this.#openNodes = buckets.openNodes
-    this.#announcementMs = buckets.announcementMs
     this.#jsm = jsm
     this.#listening = connection.subscribe(`${this.#nodesPrefix}>`, {
       callback: (error, { subject, data }) => {
@@ -287,13 +279,13 @@ class NatsDocuments implements SharedDocuments {
   }
 
   async get(name: string): Promise<SharedDocument | undefined> {
-    const entry = await answered(this.#documents.get(name))
+    const entry = await answered(this.#buckets.documents.get(name))
     return entry === null ? undefined : { value: entry.value, revision: entry.revision }
   }
 
   async put(name: string, value: Uint8Array, expected: number): Promise<number | undefined> {
     try {
-      return await answered(this.#documents.put(name, value, { previousSeq: expected }))
+      return await answered(this.#buckets.documents.put(name, value, { previousSeq: expected }))
     } catch (error) {
       const { cause } = error as Error
       if (cause instanceof JetStreamApiError && wrongRevision.includes(cause.code)) return undefined
@@ -303,10 +295,10 @@ class NatsDocuments implements SharedDocuments {
 
   async announce(node: string, value: Uint8Array): Promise<void> {
     try {
-      await answered(this.#nodes.put(keyOf(node), value)).catch(async () => {
+      await answered(this.#buckets.nodes.put(keyOf(node), value)).catch(async () => {
         // A single server loses what it has in memory when it restarts.
-        await answered(this.#openNodes())
-        await answered(this.#nodes.put(keyOf(node), value))
+        await answered(this.#buckets.openNodes())
+        await answered(this.#buckets.nodes.put(keyOf(node), value))
       })
       this.#acceptedMs = performance.now()
       this.#triedMs = this.#acceptedMs
@@ -321,17 +313,17 @@ class NatsDocuments implements SharedDocuments {
    * but can do nothing for them.
    */
   async #leaveServer(): Promise<void> {
-    if (performance.now() - this.#triedMs < patienceMs || this.#closed.signal.aborted) return
+    if (performance.now() - this.#triedMs < patienceMs || this.#isClosed) return
     this.#triedMs = performance.now()
     await this.#connection.reconnect()
   }
 
   /** A node counts as live by what was heard of it before this node was last accepted: nobody hears without servers. */
   async announced(): Promise<ReadonlyMap<string, Uint8Array>> {
-    if (performance.now() - this.#acceptedMs > this.#announcementMs) throw silent()
+    if (performance.now() - this.#acceptedMs > this.#buckets.announcementMs) throw silent()
     if (!this.#hasRead) await this.#readAll()
     this.#hasRead = true
-    const sinceMs = this.#acceptedMs - this.#announcementMs
+    const sinceMs = this.#acceptedMs - this.#buckets.announcementMs
     for (const [node, { heardMs }] of this.#heard) if (heardMs < sinceMs) this.#heard.delete(node)
     return new Map([...this.#heard].map(([node, { value }]) => [node, value]))
   }
@@ -339,12 +331,12 @@ class NatsDocuments implements SharedDocuments {
   /** Reads what nodes announced before this one listened. */
   async #readAll(): Promise<void> {
     const info = await answered(
-      this.#jsm.streams.info(`KV_${this.#nodesBucket}`, { subjects_filter: `${this.#nodesPrefix}>` }),
+      this.#jsm.streams.info(`KV_${this.#buckets.nodesBucket}`, { subjects_filter: `${this.#nodesPrefix}>` }),
     )
     const keys = Object.keys(info.state.subjects ?? {}).map((subject) =>
       subject.slice(this.#nodesPrefix.length),
     )
-    const entries = await answered(Promise.all(keys.map((key) => this.#nodes.get(key))))
+    const entries = await answered(Promise.all(keys.map((key) => this.#buckets.nodes.get(key))))
     for (const entry of entries) {
       if (entry !== null && !this.#heard.has(nodeOf(entry.key))) this.#hear(entry.key, entry.value)
     }
@@ -355,11 +347,11 @@ class NatsDocuments implements SharedDocuments {
   }
 
   get #nodesPrefix(): string {
-    return `$KV.${this.#nodesBucket}.`
+    return `$KV.${this.#buckets.nodesBucket}.`
   }
 
   async close(): Promise<void> {
-    this.#closed.abort()
+    this.#isClosed = true
     this.#listening.unsubscribe()
   }
 }
