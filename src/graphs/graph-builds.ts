@@ -1,4 +1,5 @@
 import { existsSync, mkdirSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from '../base/log.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
@@ -103,9 +104,10 @@ export class GraphBuilds {
     }
   }
 
-  /** Empties a graph. Searches no longer use it. */
+  /** Empties a graph and removes its files. Searches no longer use it, nor does the next start. */
   async #dropGraph(graph: number): Promise<void> {
-    const { scheduler, graphs, plans, links, dead } = this.#options
+    const { scheduler, graphs, plans, links, dead, checkpoints } = this.#options
+    await checkpoints.remove(graph)
     await scheduler.runJob(async () => {
       const places = graphs.activePlaces.filter((place) => place.graph === graph)
       graphs.sources.choose(graph, undefined, 0)
@@ -184,6 +186,17 @@ export class Checkpoints {
         graphs.sources.choose(graph, each.meta.distanceSource ?? 'codes', graphs.index.liveCount)
     }
     return loaded.filter((each) => each !== undefined)
+  }
+
+  /** Removes the files of a graph. */
+  async remove(graph: number): Promise<void> {
+    const { directory, graphs, logger } = this.#options
+    if (directory === undefined) return
+    for (const place of graphs.places.filter((each) => each.graph === graph)) {
+      await rm(graphPath(directory, place), { force: true }).catch((err) =>
+        logger.warn({ err, ...place }, 'the file of a graph that is not used any more could not be removed'),
+      )
+    }
   }
 
   /** Whether an earlier run has saved graphs, in whatever state. */

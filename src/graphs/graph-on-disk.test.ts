@@ -3,10 +3,11 @@ import { cpSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync 
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { clusteredVectors } from '../../test/support/clusters.ts'
+import { clusteredVectors, normal } from '../../test/support/clusters.ts'
 import { IndexFixture, leastRecall, newIndexDirectory } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { recallSets } from '../../test/support/recall-sets.ts'
+import { until } from '../../test/support/until.ts'
 import { distanceMetrics } from '../base/point.ts'
 
 const seed = 20260101
@@ -87,6 +88,26 @@ describe(`a graph on disk, seed ${seed}`, () => {
     await using again = await IndexFixture.restarted(directory, points)
     await again.settled()
     assert.equal(again.indexer.route('Cosine')?.graph, 1)
+  })
+
+  it('is gone when no source of distances tells the points apart any more', async () => {
+    const random = seededRandom(seed)
+    const directory = newIndexDirectory()
+    const fixture = new IndexFixture(8, { directory, quietMs: 4 })
+    for (const vector of clusteredVectors(random, 600, 8)) fixture.insert(vector)
+    await fixture.settled()
+    assert.ok(fixture.indexer.distanceSources.Euclidean !== undefined)
+    while (!readdirSync(directory).some((name) => name.endsWith('.bin'))) await sleep(2)
+    // Squares beyond what float32 can hold.
+    for (let count = 0; count < 5400; count += 1)
+      fixture.insert(Float32Array.from({ length: 8 }, () => normal(random) * 5e37))
+    await until(() => fixture.indexer.distanceSources.Euclidean === 'nothing')
+    await fixture.settled()
+    await fixture.close()
+    assert.deepEqual(readdirSync(directory), [])
+    await using again = await IndexFixture.restarted(directory, fixture.kept)
+    await again.settled()
+    assert.equal(again.indexer.distanceSources.Euclidean, 'nothing')
   })
 
   it('catches up with changes since it was written', async () => {
