@@ -35,6 +35,7 @@ export function isOfOneMoment(
   const { vector, metric, limit } = query
   const isFull = end - start >= limit
   if (isFull && !isMeasured) return true
+  if (slots.size > measuredMax) return false
   const last = isFull && end > start ? hits.distances[end - 1]! : Number.POSITIVE_INFINITY
   // Kernels add in another order.
   const reach = last + Math.abs(last) * 1e-9 + 1e-12
@@ -103,5 +104,7 @@ export class TouchedSlots {
 
 const noSlots = new Set<number>()
 
-/** Collecting this many takes a fraction of a millisecond. */
-const touchedMax = 8192
+/** As many as the journal of a collection keeps: collecting them takes milliseconds, searching again can take seconds. */
+const touchedMax = 65_536
+/** Measuring this many takes some milliseconds. */
+const measuredMax = 8192
