@@ -18,7 +18,7 @@ import {
   type PeerHandler,
   type PeerOperation,
 } from './requests.ts'
-import { pause } from './waiting.ts'
+import { attemptOf, pause } from './waiting.ts'
 
 interface WritesOptions extends AskingNode {
   readonly publisher: Publisher
@@ -84,12 +84,13 @@ export class Writes {
    *   stored
    */
   async write(request: LoggedRequest, to: WriteTarget): Promise<{ result: LoggedResult; position: number }> {
-    const { placement, publisher } = this.#options
+    const { placement, publisher, timeoutMs, stop } = this.#options
     const partitions = partitionsOf(request)
     await foundParts(() => placement.cover(partitions), to.signal)
     if (!freesSpace(request)) this.#full.check(partitions, placement)
-    const until = this.#until(to.signal)
-    const asked = { request, partitions, batch: await publisher.prepare(request, to), until }
+    using whole = attemptOf([to.signal, stop], undefined, timeoutMs)
+    const batch = await publisher.prepare(request, to)
+    const asked = { request, partitions, batch, until: whole.signal }
     const first = isKnownToAll(request)
       ? await publisher.send(asked.batch, to.signal)
       : await this.#byOwner(asked, to.signal)
@@ -176,7 +177,8 @@ export class Writes {
     /** By node, the partitions for which it does not have the outcome, and will never have it. */
     const forgotten = new Map<string, PartitionSet>()
     const isLost = new AbortController()
-    const signal = AbortSignal.any([until, isLost.signal])
+    using attempt = attemptOf([until, isLost.signal])
+    const { signal } = attempt
     const ask = async (part: CoverPart, partSignal: AbortSignal): Promise<PartialResult> => {
       const { origin, request: number } = batch
       const question: AppliedWrite = { position, partitions: part.partitions.bytes, origin, request: number }
@@ -237,13 +239,6 @@ export class Writes {
     const ended = outcomes.known(identifier)
     return await encodeEnded(ended ?? { position, result: undefined, held: new PartitionSet() })
   }
-
-  /** Aborts with the caller, with this node, or when it takes too long. */
-  #until(caller: AbortSignal | undefined): AbortSignal {
-    const { timeoutMs, stop } = this.#options
-    const ends = [AbortSignal.timeout(timeoutMs), stop]
-    return AbortSignal.any(caller === undefined ? ends : [...ends, caller])
-  }
 }
 
 /** A write for an owner of its partitions, which appends, applies and answers it. The log takes all attempts once. */
@@ -266,7 +261,7 @@ interface Asked {
   readonly request: LoggedRequest
   readonly partitions: PartitionSet
   readonly batch: BatchToAppend
-  /** See `#until`. */
+  /** Aborts with the caller, with this node, or when it takes too long. */
   readonly until: AbortSignal
 }
 

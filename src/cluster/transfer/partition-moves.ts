@@ -7,6 +7,7 @@ import { differingPartitions, PartitionDigest } from '../../storage/applied.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import type { Applier } from '../log/applier.ts'
 import type { Peers } from '../requests.ts'
+import { attemptOf } from '../waiting.ts'
 import { copyPoints, mostLinked, PointsReader, type PointsSource } from './points-stream.ts'
 
 interface PartitionMovesOptions {
@@ -177,28 +178,25 @@ export class PartitionMoves {
   /** Holds the log until this node has reached the position of the other one and holds the partitions. */
   async #reach(group: PartitionSet, since: ReadonlyMap<string, number>, source: PointsSource): Promise<void> {
     const { applier, main, partitions, logger, logHoldMs = usualLogHoldMs } = this.#options
-    const timeout = AbortSignal.timeout(logHoldMs)
-    const signal = AbortSignal.any([source.signal, timeout])
+    const message = `the log was held for ${logHoldMs} ms, and not all of the partitions had arrived: try again`
+    const reason = (): unknown =>
+      source.signal.aborted ? source.signal.reason : new DatabaseError('not_ready', message)
+    using attempt = attemptOf([source.signal], reason, logHoldMs)
+    const { signal } = attempt
     const begun = performance.now()
-    try {
-      using hold = applier.hold()
-      await hold.reached(0, signal)
-      const question = { after: hold.position, partitions: group.bytes, since, forNewNode: false }
-      await using stream = await PointsReader.open('pointsHeld', question, { ...source, signal })
-      const head = await stream.take('head')
-      if (head === undefined) throw mismatch('it has no head')
-      const { position } = head
-      await hold.reached(position, signal)
-      if (hold.position !== position) throw mismatch(`it is of position ${position}`)
-      await this.#reachAll(head.collections, group, stream)
-      await main.replica.mark(PartitionSet.of([...partitions.now, ...group]))
-      const heldMs = Math.round(performance.now() - begun)
-      logger.info({ partitions: group.size, from: source.node, position, heldMs }, 'took partitions')
-    } catch (cause) {
-      if (!timeout.aborted || source.signal.aborted) throw cause
-      const message = `the log was held for ${logHoldMs} ms, and not all of the partitions had arrived: try again`
-      throw new DatabaseError('not_ready', message, { cause })
-    }
+    using hold = applier.hold()
+    await hold.reached(0, signal)
+    const question = { after: hold.position, partitions: group.bytes, since, forNewNode: false }
+    await using stream = await PointsReader.open('pointsHeld', question, { ...source, signal })
+    const head = await stream.take('head')
+    if (head === undefined) throw mismatch('it has no head')
+    const { position } = head
+    await hold.reached(position, signal)
+    if (hold.position !== position) throw mismatch(`it is of position ${position}`)
+    await this.#reachAll(head.collections, group, stream)
+    await main.replica.mark(PartitionSet.of([...partitions.now, ...group]))
+    const heldMs = Math.round(performance.now() - begun)
+    logger.info({ partitions: group.size, from: source.node, position, heldMs }, 'took partitions')
   }
 
   async #reachAll(collections: number, group: PartitionSet, stream: PointsReader): Promise<void> {
