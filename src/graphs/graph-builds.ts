@@ -182,8 +182,9 @@ export class Checkpoints {
     const loaded = await Promise.all(places.map((place) => this.#loadGraph(place, directory)))
     for (const [at, { graph }] of places.entries()) {
       const each = loaded[at]
-      if (each !== undefined)
-        graphs.sources.choose(graph, each.meta.distanceSource ?? 'codes', graphs.index.liveCount)
+      if (each === undefined) continue
+      const { distanceSource = 'codes', checkedPoints = graphs.index.liveCount } = each.meta
+      graphs.sources.choose(graph, distanceSource, checkedPoints)
     }
     return loaded.filter((each) => each !== undefined)
   }
@@ -234,9 +235,11 @@ export class Checkpoints {
     for (const place of graphs.activePlaces) {
       if (directory === undefined) continue
       const distanceSource = graphs.sources.active[place.graph]
+      const checkedPoints = graphs.sources.checkedPoints[place.graph]
       const path = graphPath(directory, place)
+      const all = { ...meta, distanceSource, checkedPoints }
       try {
-        await scheduler.submit({ kind: 'save', ...place, path, meta: { ...meta, distanceSource } })
+        await scheduler.submit({ kind: 'save', ...place, path, meta: all })
       } catch (error) {
         // The graph is a cache: losing it makes the next start slower, but loses no data.
         logger.warn({ err: error, ...place }, 'the index could not be written to disk')

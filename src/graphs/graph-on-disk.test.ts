@@ -110,6 +110,32 @@ describe(`a graph on disk, seed ${seed}`, () => {
     assert.equal(again.indexer.distanceSources.Euclidean, 'nothing')
   })
 
+  it('has its source of distances checked when there are four times as many points as at the last check', async () => {
+    const directory = newIndexDirectory()
+    const vectors = clusteredVectors(seededRandom(seed), 2500, 32)
+    const insert = (fixture: IndexFixture, count: number): void => {
+      for (const vector of vectors.splice(0, count)) fixture.insert(vector)
+    }
+    const checksOf = ({ log }: IndexFixture): number =>
+      log.filter((line) => line.includes('the graph uses')).length
+    const fixture = new IndexFixture(32, { directory })
+    insert(fixture, 600)
+    await fixture.settled()
+    await fixture.close()
+    let points = fixture.kept
+    for (const [added, checks] of [
+      [1000, 0],
+      [900, 1],
+    ] as const) {
+      await using again = await IndexFixture.restarted(directory, points)
+      insert(again, added)
+      await again.settled()
+      await until(() => checksOf(again) === checks)
+      await again.close()
+      points = again.kept
+    }
+  })
+
   it('catches up with changes since it was written', async () => {
     const { directory, points } = await stopped()
     const fresh = clusteredVectors(seededRandom(seed + 1), 500, 64)

@@ -185,6 +185,11 @@ class GraphDistanceSources {
     return this.#chosen
   }
 
+  /** The number of points at the last check of each graph; 0 if there were too few for a check. */
+  get checkedPoints(): readonly number[] {
+    return this.#checkedAt
+  }
+
   isActive(graph: number): boolean {
     return this.#chosen[graph] !== undefined && this.#chosen[graph] !== 'nothing'
   }

@@ -18,6 +18,8 @@ export interface CheckpointMeta {
   readonly plans: readonly KeptPlan[]
   /** The source of the graph's distances. */
   readonly distanceSource?: DistanceSource | undefined
+  /** The number of points when that was last checked. */
+  readonly checkedPoints?: number | undefined
 }
 
 /** The settings of a measurement; undefined if it was due to be repeated. */
