@@ -89,8 +89,10 @@ describe('a backup', () => {
     )
     assertEnded(await run(['backup', 's3://bucket']), 2, /AWS_ACCESS_KEY_ID is not set/)
     assertEnded(await run(['backup', path('never'), '--keep', '3x']), 2, /not a number like 14, or an age/)
-    const at = ['restore', path('never'), '--data-dir', path('none'), '--at', 'yesterday']
-    assertEnded(await run(at), 2, /not a time like/)
+    for (const time of ['yesterday', '2026-02-30T00:00:00Z']) {
+      const at = ['restore', path('never'), '--data-dir', path('none'), '--at', time]
+      assertEnded(await run(at), 2, /not a time like/)
+    }
     await using service = await startTestService()
     await createHttpClient({ baseUrl: service.httpUrl }).insert(pointOf([1], 'x'))
     const deep = await run(['backup', path('a/b'), '--http', service.httpUrl])

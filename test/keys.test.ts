@@ -216,6 +216,13 @@ describe('a read-only key', () => {
         'the key dashboard may only read: DeletePoint needs one with the role write',
       ],
     )
+    // Its key is neither missing nor wrong.
+    for (const transport of ['grpc', 'http']) {
+      const text = await (
+        await fetch(`${service.httpUrl}/metrics`, { headers: { authorization: readKey } })
+      ).text()
+      assert.ok(text.includes(`\nvicinal_refused_keys{transport="${transport}"} 0\n`))
+    }
   })
 })
 

@@ -472,6 +472,21 @@ describe('a snapshot file', () => {
     assert.deepEqual(readdirSync(directory.path), ['copy'])
   })
 
+  it('is written, like an export, although nobody reads what is printed about it', async () => {
+    await using directory = await temporaryDirectory()
+    await withPoints(directory.path, (collection) =>
+      collection.insert([{ vector: Float32Array.of(1), payload: { contentType: 'Text', content: 'x' } }]),
+    )
+    for (const command of [['snapshot', 'create'], ['export']]) {
+      const file = join(directory.path, command[0]!)
+      const unread = new Command([...command, file, '--data-dir', directory.path])
+      unread.child.stdout.destroy()
+      const { code, stderr } = await unread.ended
+      assert.deepEqual([code, stderr], [0, ''])
+      assert.ok(existsSync(file), command[0])
+    }
+  })
+
   it('is restored into the directory that a link leads to', async () => {
     await using directory = await temporaryDirectory()
     const [link, target] = [join(directory.path, 'link'), join(directory.path, 'target')]

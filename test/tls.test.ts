@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -311,7 +320,10 @@ describe('vicinal tls self-signed', () => {
     const first = readFileSync(path, 'utf8')
     assert.equal(await make(), 2)
     assert.equal(readFileSync(path, 'utf8'), first)
+    const key = join(folder.path, 'server', 'tls.key')
+    chmodSync(key, 0o644)
     assert.equal(await make('--force', '--days', '2'), 0)
+    assert.equal(statSync(key).mode & 0o777, 0o600)
     const { validToDate } = new X509Certificate(readFileSync(path))
     assert.ok(validToDate.getTime() - Date.now() < 3 * 86_400_000)
   })

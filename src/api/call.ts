@@ -189,11 +189,12 @@ export interface Call extends ReadCall {
 
 /** The name of a call's collection, which the call may refer to by an alias. */
 export function collectionNameOf(
-  { collections }: Pick<ApiContext, 'collections'>,
+  context: Pick<ApiContext, 'collections'>,
   { collection }: Pick<Call, 'collection'>,
 ): string {
   if (collection === undefined) return defaultCollection
-  return collections.aliases.get(collection) ?? collection
+  // Not read before: there are none while the stored points are loading, but then a call has its line in the audit, too.
+  return context.collections.aliases.get(collection) ?? collection
 }
 
 /** A transport that listens. */

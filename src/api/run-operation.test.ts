@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { noCollections } from '../../test/support/no-collections.ts'
+import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
 import { ServiceMetrics } from '../base/metrics.ts'
-import { type ApiContext, grpcFields } from './call.ts'
+import { Audit } from './audit.ts'
+import { type ApiContext, grpcFields, httpFields } from './call.ts'
 import { runOperation } from './run-operation.ts'
 
 describe('an operation', () => {
@@ -35,5 +38,39 @@ describe('an operation', () => {
       runOperation({ context, transport: 'grpc', metrics, logger }, 'CountPoints', codec, call),
       { reason: 'cancelled' },
     )
+  })
+
+  it('has a line in the audit also while the stored points are loading', async () => {
+    const lines: string[] = []
+    const notReady = (): never => {
+      throw new DatabaseError('not_ready', 'the stored points are still loading')
+    }
+    const context: ApiContext = {
+      get database(): never {
+        return notReady()
+      },
+      get collections(): never {
+        return notReady()
+      },
+      limits: { maxLimit: 10, hnswEf: 10 },
+      audit: new Audit({
+        level: 'writes',
+        waitMs: 0,
+        write: async (text) => {
+          lines.push(text)
+        },
+      }),
+    }
+    const metrics = new ServiceMetrics()
+    const logger = createLogger({ level: 'silent', pretty: false })
+    const codec = { decode: () => ({ id: randomUUID() }), encode: () => '' }
+    await assert.rejects(
+      runOperation({ context, transport: 'http', metrics, logger }, 'DeletePoint', codec, {
+        fields: httpFields,
+      }),
+      { reason: 'not_ready' },
+    )
+    await context.audit!.close()
+    assert.match(lines.join(''), /"operation":"DeletePoint".*"collection":"default".*"error":"not_ready"/)
   })
 })

@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { InvalidArgumentError } from 'commander'
+import { dateIn } from '../import/values.ts'
 import { settings } from '../settings/table.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -49,8 +50,9 @@ export function keepOf(text: string): { readonly count: number } | { readonly ag
 /** Parses a time like `2026-11-27T03:15:00Z`; returns milliseconds since 1970. */
 export function timeOf(text: string): number {
   const isWhole = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)
-  const timeMs = isWhole ? Date.parse(text) : Number.NaN
-  if (!Number.isNaN(timeMs)) return timeMs
+  // `Date.parse` takes February 30 for March 2.
+  const time = isWhole ? dateIn(text) : undefined
+  if (time !== undefined) return Math.floor(time.us / 1000)
   throw new InvalidArgumentError('It is not a time like 2026-11-27T03:15:00Z.')
 }
 

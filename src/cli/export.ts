@@ -33,14 +33,17 @@ export async function exportPoints(
     console.error(`${points} points`)
     return
   }
+  let summary = ''
   await writeWholeFile(`${file}.partial-${process.pid}`, async (handle) => {
     const { points, sequence } = await writePoints(format, options, environment, (chunk) =>
       handle.writeFile(chunk),
     )
     await checkOthers(points, options, environment)
-    console.log(`${points} points, sequence ${sequence}`)
+    summary = `${points} points, sequence ${sequence}`
     return file
   })
+  // Not before the file has its name: if nobody reads standard output, printing ends the process.
+  console.log(summary)
 }
 
 /** The format by the ending of the file. A file with the ending of another format would mislead its reader. */

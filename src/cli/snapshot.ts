@@ -35,12 +35,15 @@ export async function createSnapshot(
   options: SourceOptions,
   environment: Environment,
 ): Promise<void> {
+  let summary = ''
   const { path, isOld } = await writeAt(place, async (file) => {
     const header = await verified(writtenTo(file, snapshotBytes(options, environment)))
     await checkOthers(header.points, options, environment)
-    console.log(summaryOf(header))
+    summary = summaryOf(header)
     return nameOf(header, collectionOf(options, environment))
   })
+  // Not before the file has its name: if nobody reads standard output, printing ends the process.
+  console.log(summary)
   if (isOld) console.error('It already exists with the same content.')
   console.log(path)
 }

@@ -1,5 +1,5 @@
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join } from 'node:path'
 import { UsageError } from './arguments.ts'
@@ -25,6 +25,8 @@ export function writeSelfSigned(directory: string, { name: names, days, force }:
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
   const certificate = selfSigned(publicKey, privateKey, { names, days })
   mkdirSync(folder, { recursive: true, mode: 0o700 })
+  // A file that is there would keep its mode.
+  rmSync(keyPath, { force: true })
   writeFileSync(keyPath, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 })
   writeFileSync(certificatePath, pemOf(certificate))
   console.log(

@@ -307,10 +307,10 @@ function watchCalls(
             if (isOpen) return proceed(metadata)
             collection = metadata.get('collection')[0]?.toString()
             const key = keyIn(metadata.get('authorization'), options.keys)
-            if (!('code' in key)) body.key = key
+            if ('code' in key) options.refusedKeys.add('grpc', call.getPeer())
+            else body.key = key
             const refused = 'code' in key ? key : refusalByRights(key, path)
             if (refused === undefined) return proceed(metadata)
-            options.refusedKeys.add('grpc', call.getPeer())
             call.sendStatus(refused)
           },
           onReceiveMessage(message: Buffer, proceed) {
