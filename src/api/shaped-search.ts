@@ -1,7 +1,7 @@
 import { DateTime, GeoPoint, type Scalar, scalarsAt } from '../base/attributes.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { onlyIds } from '../base/filter-builder.ts'
+import { CollectedIds, onlyIds } from '../base/filter-builder.ts'
 import { IdLists, type SearchResults } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import { both } from '../base/key-filter.ts'
@@ -17,7 +17,7 @@ import {
   type SearchPlan,
   type SearchQuery,
 } from '../base/point.ts'
-import { Turn } from '../base/turns.ts'
+import { inTurns, Turn } from '../base/turns.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import type { AnswerShape, ShapedQuery } from './answer-shape.ts'
 import type { ApiContext, Call, Database } from './call.ts'
@@ -361,7 +361,7 @@ class ShapedSearch {
     const { limit, filter } = this.#query
     const groups = new Map<string, Group>()
     /** Those that are in no group. */
-    const others = new Set<string>()
+    const others = new CollectedIds()
     const add = async (found: readonly Candidate[], isComplete: boolean): Promise<void> => {
       const values = await this.#valuesAt(found, path)
       for (const each of found) {
@@ -384,7 +384,7 @@ class ShapedSearch {
       const rest: Filter[] = [
         { kind: 'condition', path, test: { op: 'exists' } },
         { kind: 'not', of: { kind: 'condition', path, test: { op: 'in', values: known } } },
-        { kind: 'not', of: onlyIds([...others]) },
+        { kind: 'not', of: await inTurns(others.filter()) },
       ]
       const [found] = await this.#findBoosted([both({ kind: 'all', of: rest }, filter)], count)
       isDone = found!.length < count
@@ -407,12 +407,12 @@ class ShapedSearch {
     isShort: (group: Group) => boolean,
   ): Promise<void> {
     const { filter } = this.#query
-    const others = new Set<string>()
+    const others = new CollectedIds()
     let count = Math.max(size, this.#shape.boosts.length > 0 ? boostedPerGroup : 0)
     for (let open = groups.filter(isShort); open.length > 0; count = this.#more(count, open.length)) {
+      const not: Filter = { kind: 'not', of: await inTurns(others.filter()) }
       const filters = open.map(({ value }): Filter => {
         const within: Filter = { kind: 'condition', path, test: { op: 'in', values: [value] } }
-        const not: Filter = { kind: 'not', of: onlyIds([...others]) }
         return both({ kind: 'all', of: [within, not] }, filter)
       })
       const lists = await this.#findBoosted(filters, count)

@@ -96,9 +96,7 @@ export class FilterBuilder {
     const { path, values } = operands
     const { test: op, isComplement } = operators[operator]
     const found: Filter =
-      path === '$id'
-        ? { kind: 'ids', ids: yield* operands.ids() }
-        : { kind: 'condition', path, test: { op, values } as Test }
+      path === '$id' ? yield* operands.ids() : { kind: 'condition', path, test: { op, values } as Test }
     return isComplement ? this.not(found, at) : found
   }
 
@@ -221,8 +219,7 @@ class FilterOperands {
   readonly path: string
   readonly #count: ValueCount
   readonly #values: Scalar[] = []
-  #ids = new Uint8Array(0)
-  #idCount = 0
+  readonly #ids = new CollectedIds()
 
   /** @param path a checked path */
   constructor(path: string, count: ValueCount) {
@@ -235,6 +232,11 @@ class FilterOperands {
     return this.#values
   }
 
+  /** The filter of the points with these ids. */
+  ids(): Generator<undefined, Filter, void> {
+    return this.#ids.filter()
+  }
+
   /** @param index in a list; undefined for a single value. The place is only formatted when a message needs it. */
   add(value: Scalar, at: string, index?: number): void {
     this.#count.countValue(at)
@@ -242,23 +244,11 @@ class FilterOperands {
     else this.#values.push(this.#converted(value, at, index))
   }
 
-  /** The ids, ascending and without repetition. */
-  ids(): Generator<undefined, Uint8Array, void> {
-    return sortIdsInTurns(this.#ids.subarray(0, this.#idCount * idBytes))
-  }
-
   #addId(value: Scalar, at: string, index: number | undefined): void {
     if (typeof value !== 'string' || !isUuid(value)) {
       throw wrong(at, index, value, 'a UUID as text')
     }
-    const offset = this.#idCount * idBytes
-    if (offset === this.#ids.length) {
-      const grown = new Uint8Array(Math.max(16 * idBytes, 2 * offset))
-      grown.set(this.#ids)
-      this.#ids = grown
-    }
-    writeIdBytes(value, this.#ids, offset)
-    this.#idCount += 1
+    this.#ids.add(value)
   }
 
   #converted(value: Scalar, at: string, index: number | undefined): Scalar {
@@ -284,6 +274,29 @@ function wrong(at: string, index: number | undefined, value: Scalar, words: stri
 
 function placeIn(at: string, index: number | undefined): string {
   return index === undefined ? at : `${at}[${index}]`
+}
+
+/** Ids that are collected for a filter, 16 bytes each, since there may be a million. */
+export class CollectedIds {
+  #bytes = new Uint8Array(0)
+  #count = 0
+
+  /** Adds a well-formed id, which may be there already. */
+  add(id: string): void {
+    const offset = this.#count * idBytes
+    if (offset === this.#bytes.length) {
+      const grown = new Uint8Array(Math.max(16 * idBytes, 2 * offset))
+      grown.set(this.#bytes)
+      this.#bytes = grown
+    }
+    writeIdBytes(id, this.#bytes, offset)
+    this.#count += 1
+  }
+
+  /** Returns the filter of the points with the ids so far, in steps. */
+  *filter(): Generator<undefined, Filter, void> {
+    return { kind: 'ids', ids: yield* sortIdsInTurns(this.#bytes.slice(0, this.#count * idBytes)) }
+  }
 }
 
 /** Returns the filter of the points with these ids, which can come in any order and repeat. */

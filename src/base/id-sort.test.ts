@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
+import { CollectedIds, onlyIds } from './filter-builder.ts'
 import { sortIdsInTurns } from './id-lists.ts'
+import { newId } from './partitions.ts'
 
 const random = seededRandom(7)
 
@@ -36,5 +38,21 @@ describe('ids sorted in turns', () => {
       const sorted = [...new Set(ids)].sort().join('')
       assert.ok(Buffer.from(step.value).equals(Buffer.from(sorted, 'hex')))
     })
+  }
+})
+
+it('ids that are collected make a filter in steps, again and again as there are more', () => {
+  const collected = new CollectedIds()
+  const all: string[] = []
+  for (const count of [0, 1, 3000, 2000]) {
+    const more = Array.from({ length: count }, newId)
+    for (const id of [...more, ...more.slice(0, 10)]) collected.add(id)
+    all.push(...more)
+    const work = collected.filter()
+    let steps = 1
+    let step = work.next()
+    for (; !step.done; step = work.next()) steps += 1
+    assert.deepEqual(step.value, onlyIds(all))
+    assert.ok(all.length < 1024 || steps > 8, `${steps} steps`)
   }
 })
