@@ -29,6 +29,32 @@ describe('counted requests', () => {
   })
 })
 
+describe('gauges that are read', () => {
+  it('are of what there is now, and one that cannot be read leaves the others there', async () => {
+    const metrics = new ServiceMetrics()
+    let points: (readonly [string, number])[] | undefined = [
+      ['papers', 1],
+      ['books', 2],
+    ]
+    const read = (): (readonly [string, number])[] => points ?? assert.fail('the disk is gone')
+    metrics.gauges('points', 'By collection.', 'collection', read)
+    metrics.gauge('all_points', 'Together.', () => read().reduce((sum, [, count]) => sum + count, 0))
+    metrics.gauge('answer', 'Always there.', () => 42)
+    const samples = async (): Promise<unknown> => {
+      const { text } = await metrics.expose()
+      const names = ['points{collection="papers"}', 'points{collection="books"}', 'all_points', 'answer']
+      return names.map((name) => sampleOf(text, name))
+    }
+    assert.deepEqual(await samples(), [1, 2, 3, 42])
+    points = [['books', 5]]
+    assert.deepEqual(await samples(), [undefined, 5, 5, 42])
+    points = undefined
+    assert.deepEqual(await samples(), [undefined, undefined, undefined, 42])
+    points = [['papers', 7]]
+    assert.deepEqual(await samples(), [7, undefined, 7, 42])
+  })
+})
+
 /** The value of a sample; undefined if /metrics does not contain it. */
 function sampleOf(text: string, sample: string): number | undefined {
   const line = text.split('\n').find((each) => each.startsWith(`${sample} `))

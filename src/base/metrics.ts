@@ -192,15 +192,23 @@ export interface ExposedMetrics {
 type Labels = Readonly<Record<string, string>>
 
 /**
- * Sets the figures of a gauge that are known. A gauge whose figures cannot be read now, for example those of a disk that
- * is gone, is left out: all others must still be there to show why.
+ * Sets the figures of a gauge that are known, and forgets others, like those of a deleted collection. A gauge whose
+ * figures cannot be read now, for example those of a disk that is gone, is left out: all others must still be there to
+ * show why.
  */
 function setAll(gauge: Gauge, read: () => Iterable<readonly [Labels, number | undefined]>): void {
+  forgetAll(gauge)
   try {
     for (const [labels, figure] of read()) if (figure !== undefined) gauge.set(labels, figure)
   } catch {
-    gauge.remove()
+    forgetAll(gauge)
   }
+}
+
+function forgetAll(gauge: Gauge): void {
+  gauge.reset()
+  // Without labels, there is a 0 now.
+  gauge.remove({})
 }
 
 /**
