@@ -85,7 +85,6 @@ export class ClusterNode {
   #acknowledged = 0
   /** The highest log position in an answer of another node. */
   #seen = 0
-  #hedges = 0
   #working: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
 
@@ -160,18 +159,14 @@ export class ClusterNode {
       writtenBytesMax: writtenBytesMax(maxRequestBytes),
       timeoutMs,
       retryMs,
-      onAppend: (seconds) => timings()?.append(seconds),
-      onAcknowledge: (seconds) => timings()?.acknowledge(seconds),
+      timings,
     })
     const publisher = this.#publisher
     const placement = new Placement({ self: name, owners, isLive, held: () => this.held })
-    const onHedge = (): void => {
-      this.#hedges += 1
-    }
     const onPosition = (position: number): void => {
       this.#seen = Math.max(this.#seen, position)
     }
-    const scatter = new Scatter({ placement, self: name, onHedge })
+    const scatter = new Scatter({ placement, self: name })
     const { statsMs } = options
     this.#asking = { self: name, node: this, peers, placement, scatter, onPosition, statsMs }
     this.#audits = new Audits({
@@ -206,7 +201,7 @@ export class ClusterNode {
       bytesInFlightMax: maxBufferedBytes,
       chunkCacheBytesMax: writtenBytesMax(maxRequestBytes),
       retryMs,
-      onApply: (seconds) => timings()?.apply(seconds),
+      timings,
       onGap: options.onGap,
       held: () => (this.held.isAll ? undefined : this.held),
       onAudit: (...audit) => this.#onAudit(...audit),
@@ -320,7 +315,7 @@ export class ClusterNode {
 
   /** How often a second node was asked because the first one was slow. */
   get hedges(): number {
-    return this.#hedges
+    return this.#asking.scatter.hedges
   }
 
   /** The partitions that this node holds completely: a new object after each change. */

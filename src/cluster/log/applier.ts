@@ -7,6 +7,7 @@ import type { CollectionSet } from '../../collections/collection-set.ts'
 import type { CollectionLease } from '../../collections/open-collections.ts'
 import { isDecided, type LoggedRequest, type Stamp } from '../../write/requests.ts'
 import type { Outcome, Outcomes } from '../outcomes.ts'
+import type { ClusterTimings } from '../service-status.ts'
 import { isNoOutage, pause, Waiters } from '../waiting.ts'
 import { type CommitLog, type LogEntry, LogGap, LogLost, lostIn, lostLogMessage } from './commit-log.ts'
 import { type LogPlace, NeedsReplica } from './founding.ts'
@@ -33,8 +34,7 @@ interface ApplierOptions {
   /** Pause before reading is retried; short in tests. */
   readonly retryMs: number
   readonly logger: Logger
-  /** Called for each record with the seconds from reading it until it was applied. */
-  readonly onApply?: ((seconds: number) => void) | undefined
+  readonly timings?: (() => ClusterTimings | undefined) | undefined
   /** Called when the log does not have the next position. */
   readonly onGap?: (() => void) | undefined
   /** The partitions that this node holds; undefined: all. Records about other partitions only are skipped. */
@@ -408,12 +408,12 @@ export class Applier {
 
   /** Removes finished records from the front of the queue, in log order. */
   #land(): void {
-    const { onApply } = this.#options
+    const { timings } = this.#options
     for (let first = this.#flight[0]; first?.isDone; first = this.#flight[0]) {
       this.#flight.shift()
       this.#flightBytes -= first.bytes
       this.#applied = first.place
-      onApply?.((performance.now() - first.readMs) / 1000)
+      timings?.()?.apply((performance.now() - first.readMs) / 1000)
     }
     this.#waiters.wakeAll()
   }

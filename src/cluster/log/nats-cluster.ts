@@ -16,7 +16,7 @@ import {
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { type MessageBus, NothingDone } from '../requests.ts'
-import { type RetryOptions, untilAnswered } from '../waiting.ts'
+import { untilAnswered } from '../waiting.ts'
 import { type CommitLog, LogLost, type SharedDocument, type SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
 import { isFounded, logIdOf, NatsLog, openLogStream } from './nats-log.ts'
@@ -54,7 +54,8 @@ export async function openNatsCluster(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<NatsCluster> {
-  const attempt = attemptOf(logger, signal)
+  const isFinal = (error: unknown): boolean => error instanceof UnusableNats || error instanceof LogLost
+  const attempt = { what: 'opening the log of the cluster', isFinal, logger, signal }
   const connection = await untilAnswered(() => connectToNats(options, logger, signal), attempt)
   const end = (): void => void connection.close()
   signal.addEventListener('abort', end)
@@ -214,11 +215,6 @@ function refusal(cause: Error): DatabaseError {
 
 /** Longer than a client takes to reconnect to another server. */
 const reconnectMsMax = 1_000
-
-function attemptOf(logger: Logger, signal: AbortSignal): RetryOptions {
-  const isFinal = (error: unknown): boolean => error instanceof UnusableNats || error instanceof LogLost
-  return { what: 'opening the log of the cluster', isFinal, logger, signal }
-}
 
 interface NatsDocumentsOptions {
   readonly cluster: string

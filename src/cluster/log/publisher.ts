@@ -3,6 +3,7 @@ import { cancellation, DatabaseError } from '../../base/errors.ts'
 import { idBytes } from '../../base/ids.ts'
 import { changesPerRecord, type LoggedChangeEach } from '../../write/requests.ts'
 import { type Ended, type Outcomes, uncertain } from '../outcomes.ts'
+import type { ClusterTimings } from '../service-status.ts'
 import { attemptOf, isNoOutage, pause, unlessAborted } from '../waiting.ts'
 import { type AppendOptions, type CommitLog, UncertainAppend, unstored } from './commit-log.ts'
 import {
@@ -21,10 +22,7 @@ interface PublisherOptions {
   readonly outcomes: Outcomes
   /** The clock of this node, in microseconds since 1970. */
   readonly nowUs: () => number
-  /** Called with the seconds that each append took. */
-  readonly onAppend?: ((seconds: number) => void) | undefined
-  /** Called with the seconds that each write took until it was applied here. */
-  readonly onAcknowledge?: ((seconds: number) => void) | undefined
+  readonly timings?: (() => ClusterTimings | undefined) | undefined
   /** Maximum bytes of requests that are on their way to the log or being applied. */
   readonly bytesMax: number
   /** Maximum bytes of one request that takes several records: see `writtenBytesMax`. */
@@ -101,7 +99,7 @@ export class Publisher {
       waiting.ended,
       this.#appended(batch, waiting.ended, deadline.signal, signal),
     ])
-    this.#options.onAcknowledge?.((performance.now() - started) / 1000)
+    this.#options.timings?.()?.acknowledge((performance.now() - started) / 1000)
     return ended
   }
 
@@ -194,13 +192,13 @@ export class Publisher {
   }
 
   async #append(batch: BatchToAppend, deadline: AbortSignal): Promise<number> {
-    const { log, retryMs, onAppend } = this.#options
+    const { log, retryMs, timings } = this.#options
     const startMs = performance.now()
     const append: CommitLog['append'] = (record, options) =>
       appendRecord(log, record, options, deadline, retryMs)
     try {
       const position = await appendBatch({ append }, batch)
-      onAppend?.((performance.now() - startMs) / 1000)
+      timings?.()?.append((performance.now() - startMs) / 1000)
       return position
     } catch (error) {
       if (!(error instanceof UncertainAppend)) throw error

@@ -10,8 +10,6 @@ interface ScatterOptions {
   readonly placement: Placement
   /** This node, whose parts are not hedged. */
   readonly self: string
-  /** Called when a second node is asked because the first one is slow. */
-  readonly onHedge?: (() => void) | undefined
 }
 
 /** What a node needs to ask other nodes, and itself. */
@@ -47,8 +45,10 @@ export class Scatter {
   readonly #options: ScatterOptions
   /** By node, until when it is avoided, by `performance.now()`. */
   readonly #avoidedUntil = new Map<string, number>()
+  /** How often a second node was asked because the first one was slow. */
+  hedges = 0
   /** How many second questions may be asked: a tenth of the first ones. */
-  #hedges = hedgesMax
+  #hedgesLeft = hedgesMax
 
   constructor(options: ScatterOptions) {
     this.#options = options
@@ -66,7 +66,7 @@ export class Scatter {
     // Its end cancels the questions that are still open.
     using attempt = attemptOf([caller])
     const { signal } = attempt
-    this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
+    this.#hedgesLeft = Math.min(hedgesMax, this.#hedgesLeft + hedgesPerQuestion)
     const { placement } = this.#options
     const cover = placement.cover(partitions, this.#avoided())
     const parts =
@@ -123,12 +123,12 @@ export class Scatter {
 
   async #hedge<Answer>(part: CoverPart, question: Asking<Answer>): Promise<readonly Answer[]> {
     // Beyond the budget, others are asked only for a node that seems to be stuck: it may be at work for long.
-    if (this.#hedges >= 1) this.#hedges -= 1
+    if (this.#hedgesLeft >= 1) this.#hedgesLeft -= 1
     else await pause(stuckMs, question.signal)
     const { parts, missing } = this.#others(part, question)
     // The first question reports its own outcome.
     if (question.signal.aborted || missing.size > 0) throw notAsked
-    this.#options.onHedge?.()
+    this.hedges += 1
     return await this.#all(parts, without(part, question))
   }
 
