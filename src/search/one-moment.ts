@@ -49,7 +49,8 @@ interface RuleOptions {
   readonly query: Pick<PlannedQuery, 'vector' | 'metric' | 'limit'>
   /**
    * Whether slots must be measured. Unless points move or begin to match a filter, a request only adds or only removes
-   * points: of a request that a search has seen in part, there is a hit. Many queries of a batch then cost little.
+   * points: of a request that a search has seen in part, there is a hit. Many queries of a batch then cost little. Each
+   * request is then seen whole or not at all, but of two that take effect during the search, perhaps only the later one.
    */
   readonly isMeasured: boolean
   /** See `SearchedPoints.canMatch`. */
