@@ -7,7 +7,7 @@ import { clientOf, fileOfKeys, type KeyName, secretOf, transports } from './supp
 import { startServedBy, type TestService } from './support/service.ts'
 
 /** How many random requests there are; 100,000 for a campaign. */
-const requests = Number(process.env.TEST_KEY_REQUESTS ?? 1000)
+const requests = Number(process.env.TEST_KEY_REQUESTS ?? 500)
 const seed = Number(process.env.TEST_SEED ?? 1)
 
 /**

@@ -39,12 +39,12 @@ describe('answers that are far larger than their requests', () => {
   it('are read only as far as all answers in progress fit together, over both transports', {
     timeout: 300_000,
   }, async () => {
-    const [points, contentBytes, callers] = [1000, 20_000, 30]
+    const [points, contentBytes, callers] = [1000, 10_000, 30]
     await using directory = await temporaryDirectory()
-    // All answers together would have 600 MB.
+    // All answers together would have 300 MB.
     await using server = await ServerProcess.start(directory.path, {
       NODE_OPTIONS: '--max-old-space-size=200',
-      MAX_BUFFERED_BYTES: '64M',
+      MAX_BUFFERED_BYTES: '32M',
       GRPC_ROOT_PASSWORD: apiKey,
     })
     const http = createHttpClient({ baseUrl: server.httpUrl, retries: 0 })
@@ -79,10 +79,10 @@ describe('answers that are far larger than their requests', () => {
   })
 
   it('may have details up to MAX_BUFFERED_BYTES, and are refused with more, over both transports', async () => {
-    const [points, dimension, contentChars] = [2048, 256, 4096]
+    const [points, dimension, contentChars] = [1024, 256, 4096]
     await using service = await startTestService({
       MAX_LIMIT: String(points),
-      MAX_BUFFERED_BYTES: '8M',
+      MAX_BUFFERED_BYTES: '4M',
       maxQueuedResults: 4 * points,
     })
     const clients = [
@@ -95,7 +95,7 @@ describe('answers that are far larger than their requests', () => {
     const ids: string[] = []
     for (let from = 0; from < points; from += 512) {
       const batch = vectors.slice(from, from + 512).map((vector) => ({ vector, payload }))
-      ids.push(...(await clients[0]!.insertBatch(batch)))
+      ids.push(...(await clients[1]!.insertBatch(batch)))
     }
     const vectorOf = new Map(ids.map((id, index) => [id, vectors[index]!]))
     const query = { vector: vectors[0]!, metric: 'Euclidean', limit: points, ef: points } as const
@@ -109,11 +109,11 @@ describe('answers that are far larger than their requests', () => {
       await assert.rejects(tooMuch, {
         reason: 'request_too_large',
         message:
-          'what include asks for takes more than 8388608 bytes, the most of one answer (MAX_BUFFERED_BYTES): ask for fewer results or less of each',
+          'what include asks for takes more than 4194304 bytes, the most of one answer (MAX_BUFFERED_BYTES): ask for fewer results or less of each',
       })
       // The limit applies to all queries of a batch together.
-      const half = { ...query, limit: 700, include: { vector: true, payload: true } }
-      assert.equal((await client.searchHits(half)).hits.length, 700)
+      const half = { ...query, limit: 350, include: { vector: true, payload: true } }
+      assert.equal((await client.searchHits(half)).hits.length, 350)
       await assert.rejects(client.searchHitsBatch([half, half, half]), { reason: 'request_too_large' })
       await client.close()
     }

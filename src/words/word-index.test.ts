@@ -9,7 +9,7 @@ import type { SlotBitmap } from './word-matches.ts'
 const seed = 20_261_128
 
 /** Its words are counted in several steps. */
-const manyPoints = 40_000
+const manyPoints = 20_000
 
 /** Random texts and operations, the same on an index and on the reference. */
 class Pair {
@@ -135,7 +135,7 @@ describe('the index of words', () => {
       [[1], 50, 8, 100, 0, 0],
     ] as const) {
       const pair = new Pair(random, weights, vocabulary, wordsMax, k1, b)
-      for (let round = 0; round < 420; round += 1) {
+      for (let round = 0; round < 180; round += 1) {
         for (let change = pair.below(round === 0 ? 2 * slots : 12); change > 0; change -= 1) {
           const slot = pair.below(slots)
           if (pair.below(4) === 0) pair.remove(slot)
@@ -164,17 +164,17 @@ describe('the index of words', () => {
     pair.prepares = false
     const { index } = pair
     let merged = 0
-    for (let slot = 0; slot < 40_000; slot += 1) {
+    for (let slot = 0; slot < 20_000; slot += 1) {
       pair.put(slot)
       if (pair.below(9) === 0) pair.remove(pair.below(slot))
       if (!index.isMergeable(false)) continue
       merged += index.parts.reduce((sum, part) => sum + part.liveDocuments, 0)
       for (const _ of index.mergeInSteps(false)) if (pair.below(3) === 0) pair.remove(pair.below(slot))
     }
-    assert.ok(merged < 40_000, 'a point is merged at most once')
+    assert.ok(merged < 20_000, 'a point is merged at most once')
     assert.ok(index.parts.length < 8)
     index.freeze()
-    for (const _ of index.mergeInSteps(true)) if (pair.below(3) === 0) pair.remove(pair.below(40_000))
+    for (const _ of index.mergeInSteps(true)) if (pair.below(3) === 0) pair.remove(pair.below(20_000))
     assert.ok(index.parts.length <= 2)
     for (let search = 0; search < 6; search += 1) pair.compare(pair.text(1 + pair.below(9)), 10)
   })
