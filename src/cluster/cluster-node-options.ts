@@ -2,9 +2,9 @@ import type { Logger } from '../base/log.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Consistency } from '../base/request-headers.ts'
 import type { CommitLog, SharedDocuments } from './log/commit-log.ts'
+import type { ClusterTimings } from './node-state.ts'
 import type { PlacementOptions } from './reads/placement.ts'
 import type { Peers } from './requests.ts'
-import type { ClusterTimings } from './service-status.ts'
 
 export interface ReadPosition {
   /** Absent: `session`. */

@@ -30,7 +30,6 @@ import {
   readTopology,
   type Topology,
 } from './membership/topology.ts'
-import { NodeRequests, twinMessage, untilNameIsFree } from './requests.ts'
 import {
   announcementOf,
   type ClusterServiceOptions,
@@ -42,14 +41,15 @@ import {
   type ServiceState,
   statusOf,
   whyNotReady,
-} from './service-status.ts'
+} from './node-state.ts'
+import { NodeRequests, twinMessage, untilNameIsFree } from './requests.ts'
 import { PartitionMover } from './transfer/partition-mover.ts'
 import { fetchReplica } from './transfer/replica-fetch.ts'
 import { isNoOutage, pause, unlessAborted, untilAnswered, Waiters } from './waiting.ts'
 
 /**
  * A process's side of its cluster: the connection to the log servers, the node, its membership, and the status for
- * operators. It is a state machine: `next` in service-status.ts says which state follows an event, and one loop does the
+ * operators. It is a state machine: `next` in node-state.ts says which state follows an event, and one loop does the
  * work of each state, which returns the next event:
  *
  *   joining     connect, look at the data, become a member      serving    move partitions, until something happens

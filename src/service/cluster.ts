@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { ByteBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
 import type { ClusterService } from '../cluster/cluster-service.ts'
-import type { OpenLog } from '../cluster/service-status.ts'
+import type { OpenLog } from '../cluster/node-state.ts'
 import type { Config } from '../config.ts'
 
 interface ClusterParts {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { NodeState } from '../base/cluster-status.ts'
-import { type NodeEvent, next } from './service-status.ts'
+import { type NodeEvent, next } from './node-state.ts'
 
 const states: readonly NodeState[] = [
   'joining',
