@@ -164,6 +164,19 @@ describe('a CSV file', () => {
     assert.deepEqual(attributesIn(rows), [{ id: 7, text: 'b' }])
   })
 
+  it('may have what tools write for a missing value in the columns of expiries and attributes', async () => {
+    const rows = await read(
+      'm.csv',
+      'content,vector,expires_at,ttl_seconds,attributes\na,1 2,NaT,nan,null\nb,1 2,1970-01-02,NA,None\nc,1 2, ,5,{}\n',
+    )
+    const point = { vector: [1, 2], attributes: {} }
+    assert.deepEqual(rows, [
+      { ...point, content: 'a' },
+      { ...point, content: 'b', expiresAtUs: 86_400_000_000 },
+      { ...point, content: 'c', expiresAtUs: 1_005_000_000 },
+    ])
+  })
+
   it('names columns without a name as pandas does, and keeps ids of its own as attributes', async () => {
     const rows = await read('p.csv', ',id,content,vector\n0,7,a,1 2\n1,8,b,1 2\n')
     assert.deepEqual(attributesIn(rows), [
@@ -268,6 +281,8 @@ describe('JSON lines', () => {
     const faults: (readonly [unknown, RegExp])[] = [
       [{ vector: ['1', '2'], content: 'a' }, /`vector` is not made of numbers: "1"/],
       [{ vector: '[1, 2]', content: 'a' }, /`vector` is not a list of numbers/],
+      // Where the service has embeddings, it would embed the content.
+      [{ vector: [], content: 'a' }, /`vector` is empty/],
       [{ vector: [1, 2] }, /`content` is missing/],
       [{ vector: [1, 2], content: null }, /`content` is missing/],
       [{ vector: [1, 2], content: 5 }, /`content` is not a text/],

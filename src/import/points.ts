@@ -6,7 +6,7 @@ import {
   isMap,
 } from '../base/attributes.ts'
 import { type NewPoint, type Payload, ttlSecondsMax } from '../base/point.ts'
-import { type Row, unread } from './file.ts'
+import { type Cell, type Row, unread } from './file.ts'
 import { attributeNameOf, isAttributeName, type Mapping } from './mapping.ts'
 import {
   attributeOf,
@@ -15,6 +15,7 @@ import {
   dateIn,
   isIdCell,
   isMissing,
+  isMissingText,
   PlacedError,
   parseWithDigits,
   roundedNumberIn,
@@ -104,7 +105,10 @@ export class PointMaker {
     const [name] = columns
     const cell = name === undefined ? undefined : row.cell(name)
     if (name === undefined || (embed && (isMissing(cell) || cell === ''))) return noVector
-    return this.#scaled(inColumn(name, () => vectorOf(cell, isText)))
+    const components = inColumn(name, () => vectorOf(cell, isText))
+    // Without components, the service would embed the content.
+    if (components.length === 0 && !embed) throw new Error(`\`${name}\` is empty`)
+    return this.#scaled(components)
   }
 
   #scaled(components: ArrayLike<number>): Float32Array {
@@ -125,7 +129,8 @@ export class PointMaker {
     const { map, keepsLater } = this.#mapping
     const attributes = new Map<string, AttributeValue>()
     const read = row.exact ?? row.cell
-    if (map !== '') for (const [name, value] of mapOf(read(map), map)) attributes.set(name, value)
+    const given = this.#given(map, read)
+    if (given !== undefined) for (const [name, value] of mapOf(given, map)) attributes.set(name, value)
     for (const name of row.names) {
       if (this.#roles.has(name)) continue
       const type = this.#types.get(name) ?? (keepsLater && !this.#known.has(name) ? 'own' : undefined)
@@ -149,17 +154,23 @@ export class PointMaker {
     this.#notStored.set(name, (this.#notStored.get(name) ?? 0) + 1)
   }
 
+  /** The value of a column that is not text; undefined without one. @param column '' if the file has no such column */
+  #given(column: string, read: (name: string) => Cell): Cell {
+    const cell = column === '' ? undefined : read(column)
+    if (isMissing(cell) || cell === '') return undefined
+    return this.#options.isText && typeof cell === 'string' && isMissingText(cell) ? undefined : cell
+  }
+
   #expiry(row: GoodRow): number | undefined {
     const { expiresAt, ttlSeconds } = this.#mapping
-    const at = expiresAt === '' ? undefined : row.cell(expiresAt)
-    const life = ttlSeconds === '' ? undefined : row.cell(ttlSeconds)
-    const hasLife = !isMissing(life) && life !== ''
-    if (isMissing(at) || at === '') {
-      return hasLife
-        ? this.#options.startedMs * 1000 + Math.round(secondsIn(life, ttlSeconds) * 1e6)
-        : undefined
+    const at = this.#given(expiresAt, row.cell)
+    const life = this.#given(ttlSeconds, row.cell)
+    if (at === undefined) {
+      return life === undefined
+        ? undefined
+        : this.#options.startedMs * 1000 + Math.round(secondsIn(life, ttlSeconds) * 1e6)
     }
-    if (hasLife)
+    if (life !== undefined)
       throw new Error(`\`${expiresAt}\` and \`${ttlSeconds}\` are both given: a point has one of them`)
     const date = inColumn(expiresAt, () => attributeOf(at, 'own'))
     const parsed = typeof date === 'string' ? dateIn(date) : date
@@ -176,7 +187,7 @@ function secondsIn(cell: unknown, column: string): number {
 
 /** A map of attributes; in text, JSON. */
 function mapOf(cell: unknown, column: string): Attributes {
-  if (isMissing(cell) || (typeof cell === 'string' && cell.trim() === '')) return new Map()
+  if (typeof cell === 'string' && cell.trim() === '') return new Map()
   const value = typeof cell === 'string' ? parsedMap(cell, column) : cell
   const map = inColumn(column, () => attributeOf(value, 'own'))
   if (map instanceof Map) return map as Attributes

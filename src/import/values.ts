@@ -25,6 +25,10 @@ const booleanText = /^(?:true|false)$/i
 const missingText = /^(?:|nan|-nan|na|n\/a|<na>|nat|null|none)$/i
 const notANumberText = /^-?nan$/i
 
+export function isMissingText(text: string): boolean {
+  return missingText.test(text.trim())
+}
+
 /** What one text of a column may be. */
 export type TextKind = 'missing' | 'nan' | 'number' | 'boolean' | 'date' | 'text'
 
