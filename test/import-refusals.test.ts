@@ -82,6 +82,26 @@ describe('options with JSON', () => {
   })
 })
 
+describe('options with values that are no times and places', () => {
+  for (const [args, fault] of [
+    [['count', '--filter', '{"a":{"$date":"soon"}}'], /filter\.a\.\$date is "soon", it must be a time/],
+    [['count', '--filter', '{"a":{"$geo":null}}'], /filter\.a\.\$geo is null/],
+    [
+      ['update', '--filter', '{"a":1}', '--set', '{"at":{"$date":5}}'],
+      /set\.at\.\$date is a number, it must be a string/,
+    ],
+    [
+      ['query', '--vector', '1,2', '--boost', '{"recent":null,"weight":1}'],
+      /boost\[0\]\.recent is null, it must be an object/,
+    ],
+  ] as const) {
+    it(`are refused with their place: ${args.at(-1)}`, async () => {
+      await using desk = await Desk.open()
+      assertEnded(await desk.vicinal(...args), 1, fault)
+    })
+  }
+})
+
 describeBoth('text with half of a surrogate pair', (transport) => {
   it('is refused with its place, and nothing is stored', async () => {
     const { client } = transport

@@ -99,6 +99,8 @@ describe('vicinal mcp', () => {
     const result = await client.callTool({ name: 'count', arguments: { filter: { price: { $gtee: 1 } } } })
     assert.equal(result.isError, true)
     assert.match((result.content as { text: string }[])[0]!.text, /filter\.price\.\$gtee/)
+    const boost = [{ recent: null, weight: 1 }]
+    assert.match(await call(client, 'search', { vector: [1, 1], boost }), /^invalid_argument: boost\[0\]/)
     await client.close()
   })
 
@@ -128,7 +130,7 @@ describe('vicinal mcp', () => {
         arguments: { ...point, attributes: { made: { $date } } },
       })
       assert.equal(isError, true)
-      assert.match(JSON.stringify(content), /invalid_argument: .*times are/)
+      assert.match(JSON.stringify(content), /invalid_argument: payload\.attributes\.made\.\$date is /)
     }
     assert.match(await call(client, 'delete', { id, dry_run: true }), /^invalid_argument: dry_run is true, /)
     const filter = { made: { $exists: true } }

@@ -16,7 +16,6 @@ import { fieldsJson } from '../client/http-call.ts'
 import {
   type AttributeInput,
   type AttributesInput,
-  attributeFromJson,
   attributeJson,
   type DateValue,
   type Filter,
@@ -234,24 +233,24 @@ export function filterIn({ filter }: { readonly filter?: string }): Filter | und
 }
 
 function filterOfText(json: string, option: string): Filter {
-  return attributeFromJson(objectIn(json, option)) as Filter
+  return objectIn(json, option) as Filter
 }
 
 /** Reads boosts, each an object in the JSON of HTTP. */
 export function boostsIn(texts: readonly string[]): readonly Boost[] {
-  return texts.map((text) => boostOf(attributeFromJson(objectIn(text, '--boost')) as object))
+  return texts.map((text) => boostOf(objectIn(text, '--boost')))
 }
 
 /** Converts a boost in the JSON of HTTP; the client checks it. */
 export function boostOf(boost: object): Boost {
-  const { recent, ...others } = boost as { readonly recent?: Readonly<Record<string, unknown>> }
-  if (recent === undefined) return others as Boost
+  const { recent, ...others } = boost as { readonly recent?: Readonly<Record<string, unknown>> | null }
+  if (recent === undefined || recent === null) return boost as Boost
   const { half_life: halfLife, ...rest } = recent
   return { ...others, recent: { ...rest, halfLife } } as unknown as Boost
 }
 
 function attributesIn(text: string, option: string): AttributesInput {
-  return attributeFromJson(objectIn(text, option)) as AttributesInput
+  return objectIn(text, option) as AttributesInput
 }
 
 function objectIn(text: string, option: string): object {
