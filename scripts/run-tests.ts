@@ -31,24 +31,24 @@ const busyFactor = 2
  */
 const budgets: Readonly<Record<string, number>> = {
   // Graphs over enough points that a walk is not a scan, and searches of many kinds against the exact scan.
-  'src/graphs/indexer.test.ts': 14,
+  'src/graphs/indexer.test.ts': 12,
   'src/graphs/required-recall.test.ts': 12,
-  'test/hard/battery.test.ts': 26,
-  'test/hard/reproductions.test.ts': 18,
+  'test/hard/battery.test.ts': 18,
+  'test/hard/reproductions.test.ts': 16,
   'test/serving.test.ts': 14,
-  // Thirty threads that load all of the transports; the whole contract six times, three of them on three threads.
-  'test/contract.test.ts': 14,
+  // Many threads that load all of the transports; the whole contract six times, three of them on such threads.
+  'test/contract.test.ts': 12,
   'test/serving-threads.test.ts': 20,
   // Real processes, which are killed, or whose disk fails; many stores that are opened one after the other.
   'test/cli.test.ts': 17,
-  'test/disk-faults.test.ts': 18,
+  'test/disk-faults.test.ts': 14,
   'test/repair.test.ts': 12,
   // A third of its starts keep vectors in memory, the others on disk.
-  'test/crash/crash.test.ts': 24,
+  'test/crash/crash.test.ts': 21,
   // Starts with each kind of damage, and recall measured for each.
   'test/slots-on-disk.test.ts': 14,
   'test/crash/io-faults.test.ts': 18,
-  'test/fuzz/fuzz.test.ts': 18,
+  'test/fuzz/fuzz.test.ts': 14,
   // Clusters.
   'test/cluster/parts.test.ts': 20,
   'test/cluster/lost-log.test.ts': 14,
