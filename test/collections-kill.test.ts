@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { appendFileSync, cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -121,6 +121,7 @@ async function* killedBeforeEachStep(dataDir: string): AsyncGenerator<Remains, v
       if (!isSame) cpSync(dataDir, copy, { recursive: true })
       yield { dataDir: copy, step, done, isSame }
       rmSync(copy, { recursive: true, force: true })
+      appendFileSync(`${countPath}-resumed`, '.')
       child.kill('SIGCONT')
     }
     assert.deepEqual(await ended, [0, null])

@@ -13,6 +13,7 @@ const { searchParams } = new URL(import.meta.url)
 const before = Number(searchParams.get('before'))
 const countPath = searchParams.get('count')!
 const signal = searchParams.get('signal')!
+const resumedPath = `${countPath}-resumed`
 const { appendFileSync, existsSync, statSync } = fs
 
 /** Counts one step. Counting begins when the program creates the count file. */
@@ -21,13 +22,18 @@ function step(): void {
   appendFileSync(countPath, '.')
   // Steps of two threads at once: neither may see the number between them.
   if (statSync(countPath).size < before) return
+  const resumed = timesResumed()
   process.kill(process.pid, signal)
   // The signal can reach another thread first. On a busy machine, this one would then take steps before it is stopped.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stopMs)
+  while (timesResumed() === resumed) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lookMs)
 }
 
-/** Far longer than a signal takes. */
-const stopMs = 50
+/** The length of a file to which the stopper adds a byte before it sends SIGCONT. */
+function timesResumed(): number {
+  return statSync(resumedPath, { throwIfNoEntry: false })?.size ?? 0
+}
+
+const lookMs = 2
 
 type Call = (...args: never[]) => unknown
 
