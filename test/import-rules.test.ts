@@ -226,6 +226,39 @@ describe('a CSV stream', () => {
   })
 })
 
+describe('a row of many chunks', () => {
+  const long = 'x'.repeat(2 * 1024 * 1024)
+  for (const [format, text] of [
+    ['csv', `content,vector\n"${long}",1 2\n`],
+    ['jsonl', `{"content":"${long}","vector":[1,2]}\n`],
+  ] as const) {
+    it(`is copied a few times, not once for each chunk: ${format}`, async (context) => {
+      const bytes = Buffer.from(text)
+      const chunks = async function* (): AsyncGenerator<Uint8Array> {
+        for (let at = 0; at < bytes.length; at += 4096) yield bytes.subarray(at, at + 4096)
+      }
+      const read = (): Promise<never> => Promise.reject(new Error('not for streams'))
+      const stream = {
+        name: 'standard input',
+        size: undefined,
+        read,
+        chunks,
+        sample: chunks,
+        isSampleCut: false,
+      }
+      const table = await openTable(stream, { format })
+      const arrays = Object.getPrototypeOf(Uint8Array.prototype) as Uint8Array
+      const { mock } = context.mock.method(arrays, 'set')
+      for await (const row of table.rows('all')) {
+        assert.ok(row.fault === undefined)
+        assert.equal(row.cell('content'), long)
+      }
+      const copied = mock.calls.reduce((sum, { arguments: [from] }) => sum + from.length, 0)
+      assert.ok(copied < 8 * bytes.length, `${copied} bytes were copied`)
+    })
+  }
+})
+
 describe('JSON lines', () => {
   const record = {
     vector: [1, 2],

@@ -162,9 +162,10 @@ interface Parsed {
 /** Splits bytes into records. Empty lines are no records. */
 class Parser {
   readonly #separator: number
-  /** Bytes after the last complete record. */
-  #pending: Uint8Array = new Uint8Array()
-  /** The incomplete record is parsed again only if it has doubled, so that a long one takes linear time. */
+  /** What follows the last complete record, in pieces. */
+  #pending: Uint8Array[] = []
+  #pendingBytes = 0
+  /** The incomplete record is joined and parsed again only if it has doubled, so that a long one takes linear time. */
   #neededBytes = 0
   #line = 1
   #position = 0
@@ -175,9 +176,10 @@ class Parser {
 
   /** @throws Error for a quote that is never closed, or a record that is longer than any point */
   parse(chunk: Uint8Array, isEnd: boolean): readonly Parsed[] {
-    const bytes = joined(this.#pending, chunk)
-    this.#pending = bytes
-    if (!isEnd && bytes.length < this.#neededBytes) return []
+    this.#pending.push(chunk)
+    this.#pendingBytes += chunk.length
+    if (!isEnd && this.#pendingBytes < this.#neededBytes) return []
+    const bytes = joined(this.#pending)
     const records: Parsed[] = []
     let start = 0
     while (start < bytes.length) {
@@ -194,9 +196,10 @@ class Parser {
       this.#line += lines
       start = next
     }
-    this.#pending = bytes.subarray(start)
-    this.#neededBytes = this.#pending.length * 2
-    if (this.#pending.length > recordBytesMax) throw this.#tooLong()
+    this.#pending = [bytes.subarray(start)]
+    this.#pendingBytes = bytes.length - start
+    this.#neededBytes = this.#pendingBytes * 2
+    if (this.#pendingBytes > recordBytesMax) throw this.#tooLong()
     return records
   }
 

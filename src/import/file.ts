@@ -100,7 +100,7 @@ export async function* utf8Chunks(chunks: AsyncIterable<Uint8Array>): AsyncGener
   for await (const chunk of chunks) {
     let bytes = chunk
     if (head !== undefined) {
-      head = joined(head, chunk)
+      head = joined([head, chunk])
       if (head.length < headBytes) continue
       ;[decoder, bytes] = decoderFor(head)
       head = undefined
@@ -142,11 +142,16 @@ function decoded(decoder: TextDecoder, bytes: Uint8Array, stream: boolean): stri
   }
 }
 
-export function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
-  if (first.length === 0) return second
-  const bytes = new Uint8Array(first.length + second.length)
-  bytes.set(first)
-  bytes.set(second, first.length)
+/** The bytes of all pieces; not a copy if only one has any. */
+export function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const some = pieces.filter(({ length }) => length > 0)
+  if (some.length === 1) return some[0]!
+  const bytes = new Uint8Array(some.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const piece of some) {
+    bytes.set(piece, at)
+    at += piece.length
+  }
   return bytes
 }
 
@@ -199,7 +204,7 @@ async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line>
 }
 
 function textOf(decoder: TextDecoder, pieces: readonly Uint8Array[]): string | undefined {
-  const line = pieces.length === 1 ? pieces[0]! : pieces.reduce(joined, new Uint8Array())
+  const line = joined(pieces)
   try {
     return decoder.decode(line.at(-1) === carriageReturn ? line.subarray(0, -1) : line)
   } catch {

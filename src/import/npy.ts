@@ -87,7 +87,7 @@ async function* rowMajor(
   let rest: Uint8Array = new Uint8Array()
   let endBytes = start
   for await (const chunk of file.chunks(start)) {
-    rest = joined(rest, chunk)
+    rest = joined([rest, chunk])
     const view = new DataView(rest.buffer, rest.byteOffset, rest.byteLength)
     let at = 0
     while (rest.length - at >= Math.max(head, 1)) {
