@@ -11,7 +11,7 @@ const seed = 20260101
  * Returns the number of points to build from. Wide vectors are fewer, because generating them takes most of the time.
  */
 function pointsOf(name: string): number {
-  return { 'clusters-768': 800, 'clusters-1536': 700 }[name] ?? 1200
+  return { 'clusters-768': 1000, 'clusters-1536': 700 }[name] ?? 1700
 }
 
 describe(`the required recall for each metric, seed ${seed}`, () => {

@@ -227,8 +227,9 @@ describe('a system without free file descriptors', () => {
 
 describe('a database file that cannot be opened', { skip: !canTrace() && noStrace }, () => {
   for (const [nth, error] of [
-    [1, 'EACCES'],
+    [1, 'EMFILE'],
     [9, 'EMFILE'],
+    [1, 'EACCES'],
   ] as const) {
     it(`prevents a start with a clear error when open ${nth} of it fails with ${error}`, async () => {
       await using story = await Story.begin(await temporaryPath())
