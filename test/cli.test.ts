@@ -4,6 +4,8 @@ import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { describe, it } from 'node:test'
@@ -710,6 +712,26 @@ describe('vicinal query, get and delete', () => {
       [['query', '--vector', '[1,2]', '--limit', '99999'], 1, /MAX_LIMIT/],
     ]
     for (const [args, code, stderr] of cases) assertEnded(await desk.vicinal(...args), code, stderr)
+  })
+})
+
+describe('a dry run', () => {
+  it('counts all points that the command would change, although one request changes fewer', async (context) => {
+    // A service with 250,000 matching points.
+    const server = createServer(({ url }, response) => {
+      response.end(url === '/points/count' ? '{"count":250000}' : '{"changed":100000,"more":true}')
+    })
+    context.after(() => {
+      server.close()
+      server.closeAllConnections()
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const http = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const matching = async (...options: string[]): Promise<string> =>
+      (await run(['delete', '--filter', '{"a":1}', '--dry-run', '--http', http, ...options])).stdout
+    assert.equal(await matching(), '250000 points match\n')
+    assert.equal(await matching('--limit', '150000'), '150000 points match\n')
   })
 })
 

@@ -203,6 +203,10 @@ async function changeMatching(
       total += answer.changed
       left -= answer.changed
       more = answer.more && answer.changed > 0 && !options.dryRun
+      // A dry run counts no more points than one request changes; the command would change them all.
+      if (options.dryRun && answer.more) {
+        total = Math.min(options.limit ?? Number.POSITIVE_INFINITY, await client.count(filterIn(options)))
+      }
     }
     console.log(options.dryRun ? `${total} points match` : `${total} points changed`)
   })
