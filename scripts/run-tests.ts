@@ -98,7 +98,7 @@ const product = [
 const suite = ['src/**/*.test.ts', 'test/**/*.test.ts']
 
 /** Files in progress: more than processors, since many tests wait. */
-const lanes = 2 * Math.max(2, Math.min(4, availableParallelism()))
+const lanes = 3 * Math.max(2, Math.min(4, availableParallelism()))
 
 /**
  * Test data is in memory where there is enough of it. A sync of a disk takes 2 to 8 ms and .4 ms of processor time, and
