@@ -239,17 +239,7 @@ export interface KernelExports {
     count: number,
   ): number
   /** As `scan`, but only for slots that match the filter. */
-  scanMatching(
-    metric: number,
-    query: number,
-    queryNorm: number,
-    rows: number,
-    from: number,
-    to: number,
-    pool: number,
-    k: number,
-    count: number,
-  ): number
+  readonly scanMatching: KernelExports['scan']
   /**
    * Limits searches and scans to the slots whose bits are set, until the next call.
    *
