@@ -33,8 +33,8 @@ const budgets: Readonly<Record<string, number>> = {
   // Graphs over enough points that a walk is not a scan, and searches of many kinds against the exact scan.
   'src/graphs/indexer.test.ts': 12,
   'src/graphs/required-recall.test.ts': 12,
-  'test/hard/battery.test.ts': 18,
-  'test/hard/reproductions.test.ts': 16,
+  'test/hard/battery.test.ts': 26,
+  'test/hard/reproductions.test.ts': 18,
   'test/serving.test.ts': 14,
   // Many threads that load all of the transports; the whole contract six times, three of them on such threads.
   'test/contract.test.ts': 12,

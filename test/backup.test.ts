@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { timeOf } from '../src/cli/arguments.ts'
 import { DirectoryObjects } from '../src/cli/object-stores.ts'
 import { createHttpClient, type VectorClient } from '../src/client/index.ts'
 import { readConfig } from '../src/config.ts'
@@ -93,6 +94,7 @@ describe('a backup', () => {
       const at = ['restore', path('never'), '--data-dir', path('none'), '--at', time]
       assertEnded(await run(at), 2, /not a time like/)
     }
+    assert.equal(timeOf('2026-11-27T03:15:00.123456789Z'), Date.parse('2026-11-27T03:15:00.123Z'))
     await using service = await startTestService()
     await createHttpClient({ baseUrl: service.httpUrl }).insert(pointOf([1], 'x'))
     const deep = await run(['backup', path('a/b'), '--http', service.httpUrl])

@@ -51,7 +51,7 @@ export function keepOf(text: string): { readonly count: number } | { readonly ag
 export function timeOf(text: string): number {
   const isWhole = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)
   // `Date.parse` takes February 30 for March 2.
-  const time = isWhole ? dateIn(text) : undefined
+  const time = isWhole ? dateIn(text.replace(/(\.\d{6})\d+/, '$1')) : undefined
   if (time !== undefined) return Math.floor(time.us / 1000)
   throw new InvalidArgumentError('It is not a time like 2026-11-27T03:15:00Z.')
 }

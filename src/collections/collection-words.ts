@@ -192,8 +192,12 @@ export class CollectionWords implements MemoryUser {
   }
 
   async #removeFiles(): Promise<void> {
-    const { directory } = this.#options
-    if (directory !== undefined) await rm(join(directory, 'words'), { recursive: true, force: true })
+    const { directory, logger } = this.#options
+    if (directory === undefined) return
+    await rm(join(directory, 'words'), { recursive: true, force: true }).catch((err) =>
+      // They are a cache, and of other words: no start uses them.
+      logger.warn({ err }, 'the files of words could not be removed'),
+    )
   }
 
   #build(): void {

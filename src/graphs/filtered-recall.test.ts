@@ -132,6 +132,9 @@ describe('the route of searches with filters', () => {
     assert.deepEqual([0.05, 0.2].map(widthAt), [16, 8])
     recall.linked(2001)
     assert.deepEqual([0.05, 0.2].map(widthAt), [undefined, 16], 'exact where no walk is wide enough')
+    recall.decideScans('Cosine', 1)
+    const route = recall.filteredRoute('Cosine', ask(0.05), recall.routeFor('Cosine'))
+    assert.equal(route?.isForScans, true, 'codes are scanned where their scans find enough')
   })
 
   it('is the one that an earlier run measured, and measured again if the settings differ', () => {

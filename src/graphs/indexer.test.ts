@@ -110,11 +110,11 @@ describe(`the graph, seed ${seed}`, () => {
       await settledAgain()
       const recalls: number[] = []
       const gone: Float32Array[] = []
-      // A third of the points may be gone before the graph needs a new measurement, which takes longest here. So twice
-      // as many are removed around each query as a walk keeps candidates, and walks are narrow.
+      // A third of the points may be gone before the graph needs a new measurement, which takes longest here. So half
+      // as many again are removed around each query as a walk keeps candidates, and walks are narrow.
       const width = 40
       for (const query of others.slice(0, 12)) {
-        const wide = { vector: query, metric: 'Euclidean', limit: 2 * width, ef: 1_000_000 } as const
+        const wide = { vector: query, metric: 'Euclidean', limit: 1.5 * width, ef: 1_000_000 } as const
         const [near] = (await fixture.searches.search([wide])).lists()
         gone.push(...near!.map(({ slot }) => fixture.points.get(slot)!))
         for (const { slot } of near!) fixture.remove(slot)

@@ -248,7 +248,8 @@ export class RecallControl {
    */
   async #measureFiltered(metric: Metric, ready: readonly boolean[]): Promise<boolean> {
     const { plans, graphs } = this.#options
-    const plain = this.inForce[metric].route
+    // As measured: searches that have become wider since are as much wider with filters.
+    const plain = this.inForce[metric].route && plans.of(metric).route
     this.#canBePostponed = true
     const { slots, ef } = plans.request(graphs.index, metric, ready, graphs.waiting, graphs.sources.active)
     // Nothing to measure if searches are exact, or if there are no points. When there are points again, the metric is

@@ -185,12 +185,14 @@ export class RecallPlans {
     const scanRecall = this.#usableScanRecall(metric)
     if (measured === undefined)
       return { ...plain, efMultiplier: Math.min(efMultiplierMax, 2 * plain.efMultiplier), scanRecall }
-    if (measured.efMultiplier === undefined)
-      return scanRecall === undefined ? undefined : { ...plain, scanRecall, isForScans: true }
-    // So many points may have changed since that searches are twice as wide, or exact: see `routeFor`.
+    // So many points may have changed since that searches are twice as wide, or scan: see `routeFor`.
     const widening = plain.efMultiplier / (plan?.route ?? plain).efMultiplier
-    const efMultiplier = Math.max(plain.efMultiplier, measured.efMultiplier * widening)
-    if (efMultiplier > efMultiplierMax) return undefined
+    const efMultiplier = Math.max(
+      plain.efMultiplier,
+      (measured.efMultiplier ?? Number.POSITIVE_INFINITY) * widening,
+    )
+    if (efMultiplier > efMultiplierMax)
+      return scanRecall === undefined ? undefined : { ...plain, scanRecall, isForScans: true }
     return { ...plain, efMultiplier, recall: measured.recall, scanRecall }
   }
 

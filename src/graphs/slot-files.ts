@@ -98,6 +98,7 @@ export class SlotFiles {
       this.#moment = now
     } catch (err) {
       // A file that was complete is kept: a stop can end the thread between the file and its answer.
+      for (const { path } of this.#places) await rm(`${path}.new`, { force: true }).catch(() => {})
       logger.warn({ err }, 'the slots could not be saved for the next start')
     }
     if (this.#changes !== changes) this.#remove()

@@ -136,7 +136,7 @@ export class CollectionSearch {
     const turn = new Turn()
     for (const query of queries) {
       if (turn.isOver) await turn.next()
-      runs.push(await inTurns(this.#planner.plan(query)))
+      runs.push(await inTurns(this.#planner.plan(query, runs.at(-1)?.touched)))
     }
     return runs
   }

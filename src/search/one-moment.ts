@@ -70,8 +70,9 @@ export interface Journal {
  * The slots touched since a search began. Collects them when asked, so that the queries of a batch share one set.
  */
 export class TouchedSlots {
+  /** The journal position at which the search began. */
+  readonly start: number
   readonly #journal: Journal
-  readonly #start: number
   /** The journal position up to which the set is complete. */
   #end: number
   /** Undefined after too many changes. */
@@ -80,20 +81,20 @@ export class TouchedSlots {
   /** @param start see `SearchedPoints` */
   constructor(journal: Journal, start: number) {
     this.#journal = journal
-    this.#start = start
+    this.start = start
     this.#end = start
   }
 
   /** Whether no slot was touched. */
   get isNone(): boolean {
-    return this.#journal.position === this.#start
+    return this.#journal.position === this.start
   }
 
   /** Returns the slots touched up to now; undefined if they are too many to look at. Later calls add to the same set. */
   now(): ReadonlySet<number> | undefined {
     const { position } = this.#journal
     if (this.#slots === undefined || position === this.#end) return this.#slots
-    const added = position - this.#start <= touchedMax ? this.#journal.since(this.#end) : undefined
+    const added = position - this.start <= touchedMax ? this.#journal.since(this.#end) : undefined
     // Most searches end before anything is touched, and need no set of their own.
     if (this.#slots === noSlots) this.#slots = new Set()
     if (added === undefined) this.#slots = undefined

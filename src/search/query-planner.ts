@@ -51,14 +51,20 @@ export class QueryPlanner {
     return runs
   }
 
-  /** Plans a query: its vector, and the slots to search. */
-  *plan(query: SearchQuery): Generator<void, Run> {
+  /**
+   * Plans a query: its vector, and the slots to search.
+   *
+   * @param before the touched slots of the query before, which this one shares
+   */
+  *plan(query: SearchQuery, before?: TouchedSlots): Generator<void, Run> {
     const startMs = performance.now()
     const { metric, ef, exact, filter, profile } = query
     const matching = filter && (yield* this.#points.attributes.matching(filter))
     const { searches, attributes } = this.#points
     // Read in the same turn: later changes are in the journal after this position.
-    const touched = new TouchedSlots(attributes.journal, matching?.position ?? this.#points.start)
+    const start = matching?.position ?? this.#points.start
+    const isShared = before !== undefined && before.start <= start
+    const touched = isShared ? before : new TouchedSlots(attributes.journal, start)
     const near = typeof query.vector === 'string' ? this.#slotOf(query.vector, query.keyFilter) : -1
     const vector = typeof query.vector === 'string' ? searches!.index.read(near) : query.vector
     // The point itself is also found, and left out.

@@ -6,7 +6,7 @@ import { runSet, shortOptions } from './battery.ts'
 describe('a collection that is loaded, emptied, killed, filled again and stopped', {
   concurrency: true,
 }, () => {
-  for (const name of ['line', 'lattice']) {
+  for (const name of ['line', 'lattice', 'dominant-component']) {
     it(`keeps its recall and answers every call, with ${name}`, async () => {
       const { faults } = await runSet(name, shortOptions)
       assert.deepEqual(faults, [], `seed ${shortOptions.seed}`)

@@ -17,7 +17,7 @@ const hasSmallGraphs = true
 
 describe('points of which nine tenths were deleted', { concurrency: true }, () => {
   it('delay neither inserts nor a stop if one component is a million times the others', async () => {
-    const { points } = hardVectors('dominant-component', { points: 3_000, queries: 8, seed, hasSmallGraphs })
+    const { points } = hardVectors('dominant-component', { points: 6_000, queries: 8, seed, hasSmallGraphs })
     await using service = await HardService.start(points, { hangMs, hasSmallGraphs, env: { THREADS: '1' } })
     await service.insert([...points.keys()], 1000)
     await service.search(points.slice(0, 1), 'Cosine', k, 1)
