@@ -52,11 +52,13 @@ export async function unlessAborted<Value>(
  * also aborts when the attempt is disposed, so that nothing is left behind, neither of the attempt nor at the others'
  * signals.
  *
- * @param reason returns the error for the attempt; absent: that of the signal which has aborted
+ * @param reason returns the error for the attempt; absent: that of the signal which has aborted, or `deadline_exceeded`
  */
 export function attemptOf(
   wholes: readonly (AbortSignal | undefined)[],
-  reason: () => unknown = () => wholes.find((whole) => whole?.aborted)?.reason,
+  reason: () => unknown = () =>
+    wholes.find((whole) => whole?.aborted)?.reason ??
+    new DatabaseError('deadline_exceeded', `it has taken ${timeoutMs} ms`),
   timeoutMs?: number,
 ): Disposable & { readonly signal: AbortSignal } {
   const stop = new AbortController()
