@@ -9,25 +9,23 @@ import { Backups, BackupWriter, rehearseBackup, snapshotOfData } from '../src/se
 import { openDataStore } from '../src/storage/data-store.ts'
 import { restoreBackup, restorePoint } from '../src/storage/snapshot/backup-restore.ts'
 import type { DataStore } from '../src/storage/store.ts'
-import { temporaryDirectory } from './support/process.ts'
+import { run, temporaryDirectory } from './support/process.ts'
 import { readSnapshot } from './support/snapshots.ts'
 import { groupOf, insertion } from './support/stored-points.ts'
 
 describe('backups that are made at once', () => {
-  it('lead to every moment, unless they are of copies that have gone separate ways', async () => {
+  it('lead to every moment', async () => {
     await using directory = await temporaryDirectory()
     const path = (name: string): string => join(directory.path, name)
-    const backupsIn = (place: string): Promise<Backups> => Backups.open(new DirectoryObjects(path(place)))
+    const backupsHere = (): Promise<Backups> => Backups.open(new DirectoryObjects(path('backups')))
     {
       await using data = await openDirectory(path('data'))
       await insert(data.store, 1)
-      await (await begunBackup(await backupsIn('backups'), data.store))()
+      await (await begunBackup(await backupsHere(), data.store))()
     }
-    cpSync(path('data'), path('copy'), { recursive: true })
-    cpSync(path('backups'), path('apart'), { recursive: true })
     await using data = await openDirectory(path('data'))
-    const endFirst = await begunBackup(await backupsIn('backups'), data.store)
-    const endSecond = await begunBackup(await backupsIn('backups'), data.store)
+    const endFirst = await begunBackup(await backupsHere(), data.store)
+    const endSecond = await begunBackup(await backupsHere(), data.store)
     await insert(data.store, 2)
     await endFirst()
     await insert(data.store, 3)
@@ -35,28 +33,57 @@ describe('backups that are made at once', () => {
     await insert(data.store, 4)
     await endSecond()
     await insert(data.store, 5)
-    await (await begunBackup(await backupsIn('backups'), data.store))()
-    const backups = await backupsIn('backups')
+    await (await begunBackup(await backupsHere(), data.store))()
+    const backups = await backupsHere()
     await restoreBackup(backups, await restorePoint(backups, between), path('restored'), silent)
     const { header } = await readSnapshot(snapshotOfData(readConfig({}, { dataDir: path('restored') })))
     assert.equal(header.points, 3)
     assert.equal(backups.all.length, 4)
     for (const backup of backups.all) await rehearseBackup(path('rehearsed'), backups, backup)
-
-    const endHere = await begunBackup(await backupsIn('apart'), data.store)
-    await using copy = await openDirectory(path('copy'))
-    const endThere = await begunBackup(await backupsIn('apart'), copy.store)
-    await endHere()
-    await insert(copy.store, 2, 3, 4, 5)
-    const later = await nextMoment()
-    await insert(copy.store, 6)
-    await endThere()
-    const apart = await backupsIn('apart')
-    await assert.rejects(
-      restoreBackup(apart, await restorePoint(apart, later), path('never'), silent),
-      /copies of a data directory that have gone separate ways/,
-    )
   })
+
+  for (const [more, sequences] of [
+    ['as much', [2]],
+    ['more', [2, 3]],
+  ] as const) {
+    it(`lead to no moment in between if they are of copies of which the later one has changed ${more}`, async () => {
+      await using directory = await temporaryDirectory()
+      const path = (name: string): string => join(directory.path, name)
+      const backupsHere = (): Promise<Backups> => Backups.open(new DirectoryObjects(path('backups')))
+      {
+        await using data = await openDirectory(path('data'))
+        await insert(data.store, 1)
+        await (await begunBackup(await backupsHere(), data.store))()
+      }
+      cpSync(path('data'), path('copy'), { recursive: true })
+      await using data = await openDirectory(path('data'))
+      await using copy = await openDirectory(path('copy'))
+      const endFirst = await begunBackup(await backupsHere(), data.store)
+      const endSecond = await begunBackup(await backupsHere(), copy.store)
+      await insert(data.store, 2)
+      await endFirst()
+      await insert(copy.store, ...sequences)
+      const between = await nextMoment()
+      await endSecond()
+      await insert(copy.store, sequences.at(-1)! + 1)
+      await (await begunBackup(await backupsHere(), copy.store))()
+      const backups = await backupsHere()
+      const ends = backups.all.map(async ({ name }) => (await backups.manifest(name)).changes!.to)
+      const [, first, second] = await Promise.all(ends)
+      assert.equal(first === second, more === 'as much')
+      await assert.rejects(
+        async () => restoreBackup(backups, await restorePoint(backups, between), path('never'), silent),
+        { reason: 'not_found', message: /copies of the data directory that have gone separate ways/ },
+      )
+      for (const backup of backups.all) await rehearseBackup(path('rehearsed'), backups, backup)
+      const { stdout } = await run(['backup', 'list', path('backups')])
+      const isContinued = stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.includes('every moment since'))
+      assert.deepEqual(isContinued, [false, true, false, true], stdout)
+    })
+  }
 })
 
 const silent = createLogger({ level: 'silent' })

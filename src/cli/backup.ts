@@ -8,7 +8,7 @@ import {
   type BackupManifest,
   Backups,
   BackupWriter,
-  continues,
+  beginsAtEnd,
   type JournalPlace,
   type JournalRange,
   type ObjectStore,
@@ -133,7 +133,8 @@ export async function listBackups(place: string, environment: Environment): Prom
   for (const { name } of backups.all) {
     const manifest = await backups.manifest(name)
     const [changes, earlier] = [manifest.changes, before?.changes]
-    const isContinued = changes !== undefined && earlier !== undefined && continues(changes, earlier)
+    // To know more of backups that were made at once, their changes would have to be read.
+    const isContinued = changes !== undefined && earlier !== undefined && beginsAtEnd(changes, earlier)
     console.log(`${summaryOf(manifest)}${isContinued ? `, and every moment since ${before!.time}` : ''}`)
     if (changes !== undefined) before = manifest
   }

@@ -30,7 +30,7 @@ import type { ChangesChoice, DataStore, JournalPlace, JournalRange, Moment } fro
 export { writeWholeFile } from '../base/files.ts'
 export { recordsIn } from '../storage/changes/change-format.ts'
 export { type BackupManifest, Backups, BackupWriter, type ObjectStore } from '../storage/snapshot/backup.ts'
-export { continues, restorePoint } from '../storage/snapshot/backup-restore.ts'
+export { beginsAtEnd, restorePoint } from '../storage/snapshot/backup-restore.ts'
 export {
   type ChangesChoice,
   type JournalPlace,
@@ -208,7 +208,7 @@ export async function rehearseBackup(
     contents = await rehearse(await restorePoint(backups, backup.timeMs, backup))
   const before = backups.all[backups.all.indexOf(backup) - 1]
   const earlier = before && (await backups.manifest(before.name)).changes
-  if (earlier === undefined || !continues(changes, earlier)) return manifest
+  if (earlier === undefined || !(await continues(backups.store, changes, earlier))) return manifest
   const replayed = await rehearse(await restorePoint(backups, backup.timeMs, before))
   if (!isDeepStrictEqual(replayed, contents)) {
     const what = `the backup of ${new Date(before!.timeMs).toISOString()} and the changes since then do not lead to it`

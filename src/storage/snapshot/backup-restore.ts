@@ -39,7 +39,8 @@ export interface RestorePoint {
  *
  * @param timeMs absent: the newest moment
  * @param backup from which to start; absent: the newest one up to then
- * @throws DatabaseError `not_found` if there is no backup up to then, or changes up to then are missing
+ * @throws DatabaseError `not_found` if there is no backup up to then, or changes up to then are missing;
+ *   `invalid_argument` if changes are damaged
  */
 export async function restorePoint(
   backups: Backups,
@@ -56,7 +57,7 @@ export async function restorePoint(
   for (const { name, timeMs: laterMs } of backups.all.slice(backups.all.indexOf(backup) + 1)) {
     const { changes: more } = await backups.manifest(name)
     if (more === undefined) continue
-    if (!continues(more, newest)) throw missing(newest.timeMs, laterMs)
+    if (!(await continues(backups.store, more, newest))) throw missing(newest.timeMs, laterMs)
     point.changes.push(more)
     newest = { ...more, timeMs: laterMs }
     if (timeMs <= laterMs) return point
@@ -64,13 +65,40 @@ export async function restorePoint(
   throw missing(newest.timeMs)
 }
 
+/** Whether changes begin where those of an earlier backup end. */
+export function beginsAtEnd(more: BackedUpChanges, { id, to, sum }: BackedUpChanges): boolean {
+  return more.id === id && more.from === to && more.sumBefore === sum
+}
+
 /**
  * Whether changes continue those of an earlier backup without a gap. Those of two backups at once begin at the same
- * place, so the later ones have the others, too; whether they are the same is seen when they are read.
+ * place: the later ones have the others, too, unless they are of copies of a data directory that have gone separate
+ * ways. So what both have is read.
  */
-export function continues(more: BackedUpChanges, { id, to, sum }: BackedUpChanges): boolean {
-  if (more.id !== id || more.from > to || more.to < to) return false
-  return more.from < to || more.sumBefore === sum
+export async function continues(
+  store: ObjectStore,
+  more: BackedUpChanges,
+  { id, to, sum }: BackedUpChanges,
+): Promise<boolean> {
+  return more.id === id && more.from <= to && to <= more.to && (await sumUpTo(store, more, to)) === sum
+}
+
+/** The CRC of all bytes of the journal up to a place in changes. */
+async function sumUpTo(
+  store: ObjectStore,
+  { from, to, sumBefore, sum, pieces }: BackedUpChanges,
+  place: number,
+): Promise<number> {
+  if (place === to) return sum
+  let [left, found] = [place - from, sumBefore]
+  if (left === 0) return found
+  for await (const bytes of bytesAfter(store, pieces, rangeBytes)) {
+    const before = bytes.subarray(0, left)
+    found = crc32(before, found)
+    left -= before.length
+    if (left === 0) break
+  }
+  return found
 }
 
 function missing(beforeMs: number, afterMs?: number): DatabaseError {
@@ -78,7 +106,7 @@ function missing(beforeMs: number, afterMs?: number): DatabaseError {
   const what =
     afterMs === undefined
       ? `${before}: for a later one, make a backup first, which stores the changes since then; without --at, the newest moment is restored`
-      : `${before}, and from ${new Date(afterMs).toISOString()} on: the changes in between were not kept`
+      : `${before}, and from ${new Date(afterMs).toISOString()} on: the changes in between were not kept, or are of copies of the data directory that have gone separate ways`
   return new DatabaseError('not_found', what)
 }
 
@@ -141,7 +169,7 @@ export async function restoreBackup(
   return manifest
 }
 
-/** Reads changes from a place on. @throws DatabaseError `invalid_argument` if what several have is not the same */
+/** Reads changes from a place on. */
 async function* recordsOf(
   store: ObjectStore,
   changes: readonly BackedUpChanges[],
@@ -149,29 +177,13 @@ async function* recordsOf(
 ): AsyncGenerator<ChangeRecord> {
   async function* bytes(): AsyncGenerator<Buffer> {
     let at = begin
-    /** That of the journal up to there; undefined while it is not known. */
-    let sumAt: number | undefined
-    for (const { from, to, sumBefore, sum, pieces } of changes) {
-      if (to > at) {
-        let [headLeft, skipped, sumOfSkipped] = [rangeBytes, at - from, sumBefore]
-        for await (const piece of piecesOf(store, pieces)) {
-          const content = piece.subarray(Math.min(headLeft, piece.length))
-          headLeft -= piece.length - content.length
-          const before = content.subarray(0, skipped)
-          skipped -= before.length
-          sumOfSkipped = crc32(before, sumOfSkipped)
-          if (skipped === 0 && sumOfSkipped !== (sumAt ?? sumOfSkipped)) throw refused(apart)
-          yield content.subarray(before.length)
-        }
-      }
+    for (const { from, to, pieces } of changes) {
+      if (to > at) yield* bytesAfter(store, pieces, rangeBytes + at - from)
       at = to
-      sumAt = sum
     }
   }
   yield* recordsIn(bytes())
 }
-
-const apart = 'its changes are of copies of a data directory that have gone separate ways'
 
 /**
  * Yields the points of a collection: each as it is in the newest backup of the chain that has it, if the first one still
@@ -216,6 +228,19 @@ async function* pointsOf(
 
 function isContinued(entry: BackedUpCollection, later: BackedUpCollection): boolean {
   return entry.databaseId === later.databaseId && entry.sequence === later.since
+}
+
+/** Yields the bytes of pieces after the first ones. */
+async function* bytesAfter(
+  store: ObjectStore,
+  pieces: readonly string[],
+  skippedBytes: number,
+): AsyncGenerator<Buffer> {
+  let left = skippedBytes
+  for await (const piece of piecesOf(store, pieces)) {
+    yield piece.subarray(Math.min(left, piece.length))
+    left = Math.max(0, left - piece.length)
+  }
 }
 
 /** Yields the bytes of pieces, and reads some ahead. */
