@@ -23,14 +23,18 @@ const flags24: V8Flags = {
   allocateYoung: ['--no-allocation-site-pretenuring'],
 }
 
+const inliningOff26 = ['--no-wasm-inlining-call-indirect', '--no-wasm-inlining']
+
 /**
- * The flags for each major version of Node on which CI runs tests. What a flag does changes between versions of V8: in
- * Node 26, `--no-liftoff` aborts the process unless inlining is off, too, because inlining needs what only Liftoff
- * records; inlining is off first, because another thread may compile in between. So any other version runs without flags: slower, but as its own tests covered it.
+ * The flags for each major version of Node on which CI runs tests, so that any other version runs without flags: slower,
+ * but as its own tests covered it. What a flag does changes between versions of V8: in Node 26, `--no-liftoff` aborts the
+ * process unless inlining is off, too, because inlining needs what only Liftoff records. That of indirect calls must be
+ * off before: V8 aborts the process when another thread optimizes an indirect call, of any WebAssembly, while only
+ * inlining is off.
  */
 const flagsOfMajor: ReadonlyMap<number, V8Flags> = new Map([
   [24, flags24],
-  [26, { ...flags24, optimizeWasm: ['--no-wasm-inlining', ...flags24.optimizeWasm] }],
+  [26, { ...flags24, optimizeWasm: [...inliningOff26, ...flags24.optimizeWasm] }],
 ])
 
 /** The flags for a version of Node, by default that of this process. */
