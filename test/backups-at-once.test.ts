@@ -13,16 +13,20 @@ import { run, temporaryDirectory } from './support/process.ts'
 import { readSnapshot } from './support/snapshots.ts'
 import { groupOf, insertion } from './support/stored-points.ts'
 
+/** Stores a point in the data directory `data` of a directory, and a backup of it in `backups`. */
+async function backedUp(directory: string) {
+  const path = (name: string): string => join(directory, name)
+  const backupsHere = (): Promise<Backups> => Backups.open(new DirectoryObjects(path('backups')))
+  await using data = await openDirectory(path('data'))
+  await insert(data.store, 1)
+  await (await begunBackup(await backupsHere(), data.store))()
+  return { path, backupsHere }
+}
+
 describe('backups that are made at once', () => {
   it('lead to every moment', async () => {
     await using directory = await temporaryDirectory()
-    const path = (name: string): string => join(directory.path, name)
-    const backupsHere = (): Promise<Backups> => Backups.open(new DirectoryObjects(path('backups')))
-    {
-      await using data = await openDirectory(path('data'))
-      await insert(data.store, 1)
-      await (await begunBackup(await backupsHere(), data.store))()
-    }
+    const { path, backupsHere } = await backedUp(directory.path)
     await using data = await openDirectory(path('data'))
     const endFirst = await begunBackup(await backupsHere(), data.store)
     const endSecond = await begunBackup(await backupsHere(), data.store)
@@ -48,13 +52,7 @@ describe('backups that are made at once', () => {
   ] as const) {
     it(`lead to no moment in between if they are of copies of which the later one has changed ${more}`, async () => {
       await using directory = await temporaryDirectory()
-      const path = (name: string): string => join(directory.path, name)
-      const backupsHere = (): Promise<Backups> => Backups.open(new DirectoryObjects(path('backups')))
-      {
-        await using data = await openDirectory(path('data'))
-        await insert(data.store, 1)
-        await (await begunBackup(await backupsHere(), data.store))()
-      }
+      const { path, backupsHere } = await backedUp(directory.path)
       cpSync(path('data'), path('copy'), { recursive: true })
       await using data = await openDirectory(path('data'))
       await using copy = await openDirectory(path('copy'))

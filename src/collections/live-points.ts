@@ -152,9 +152,8 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return record
   }
 
-  prepareFilter(filter: Filter): Promise<void> | undefined {
-    const preparing = inTurns(this.attributes.prepare(filter))
-    return preparing instanceof Promise ? preparing.then(() => {}) : undefined
+  async prepareFilter(filter: Filter): Promise<void> {
+    await inTurns(this.attributes.prepare(filter))
   }
 
   matches(slot: number, filter: Filter): boolean {

@@ -107,7 +107,7 @@ export function weightedLengths(lengths: readonly Uint32Array[], weights: readon
 }
 
 /** The columns of a new part, by document. */
-type PartColumns = Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'>
+export type PartColumns = Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'>
 
 /** Writes a part, term by term in order. */
 export class PartWriter {

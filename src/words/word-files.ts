@@ -8,7 +8,7 @@ import { inTurns } from '../base/turns.ts'
 import { analyzerVersion } from './analyzer.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
 import type { Part } from './part.ts'
-import type { PartContent } from './part-content.ts'
+import type { PartColumns, PartContent } from './part-content.ts'
 import type { SavedPart } from './word-index.ts'
 
 /**
@@ -171,7 +171,7 @@ const withChecksum = { params: { [constants.ZSTD_c_checksumFlag]: 1 } }
 /** Returns the bytes of a part's file, in turns. The part may be freed before they are there. */
 export async function encodePart(content: PartContent, origin: PartOrigin): Promise<Uint8Array> {
   // Copies, which are made before anything is awaited.
-  const columns: DocumentColumns = {
+  const columns: PartColumns = {
     slots: content.slots.slice(),
     sequences: content.sequences.slice(),
     languages: content.languages.slice(),
@@ -257,14 +257,12 @@ export async function decodePart(bytes: Buffer, origin: PartOrigin): Promise<Par
   }
 }
 
-type DocumentColumns = Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'>
-
 function* encodeDocuments({
   slots,
   sequences,
   languages,
   lengths,
-}: DocumentColumns): Generator<void, Uint8Array> {
+}: PartColumns): Generator<void, Uint8Array> {
   const out = new ByteWriter()
   for (const values of [slots, sequences]) yield* writeRuns(out, values.length, differencesOf(values))
   yield* writeRuns(out, languages.length, (document) => languages[document]!)
@@ -296,11 +294,7 @@ function* writeRuns(out: ByteWriter, count: number, valueAt: (at: number) => num
   }
 }
 
-function* decodeDocuments(
-  bytes: Uint8Array,
-  documents: number,
-  paths: number,
-): Generator<void, DocumentColumns> {
+function* decodeDocuments(bytes: Uint8Array, documents: number, paths: number): Generator<void, PartColumns> {
   const reader = new ByteReader(bytes, 0)
   const slots = yield* sums(reader, new Uint32Array(documents))
   const sequences = yield* sums(reader, new Float64Array(documents))

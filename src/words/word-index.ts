@@ -234,8 +234,12 @@ export class WordIndex {
     const part = this.#byNumber[number]!
     part.remove(document)
     if (part.removed.length > removedShareMax * part.documents) this.#mayMerge = true
+    this.#countOf(part, document, -1)
+  }
+
+  #countOf(part: Part, document: number, sign: 1 | -1): void {
     const lengths = part.lengths.map((column) => column[document]!)
-    this.#count(-1, part.languages[document]!, lengths)
+    this.#count(sign, part.languages[document]!, lengths)
   }
 
   #count(sign: 1 | -1, language: number, lengths: readonly number[]): void {
@@ -269,10 +273,8 @@ export class WordIndex {
       for (let document = 0; document < part.documents; document += 1) {
         if (document % restoredPerStep === 0) yield
         if (!part.isLive(document)) continue
-        if (isCurrent(part.slots[document]!, part.sequences[document]!)) {
-          const lengths = part.lengths.map((column) => column[document]!)
-          this.#count(1, part.languages[document]!, lengths)
-        } else part.remove(document)
+        if (isCurrent(part.slots[document]!, part.sequences[document]!)) this.#countOf(part, document, 1)
+        else part.remove(document)
       }
       this.#adopt(part)
       adopted(part)

@@ -247,8 +247,8 @@ export interface CurrentPoints {
   /** On a node of a cluster: moves the clock forward to at least the time of a record. Reads can see what expires by it. */
   advanceTo(stamp: Stamp): void
   record(slot: number, id: string): PointRecord
-  /** Does in turns what `matches` would do of a long filter at once; undefined for nothing. */
-  prepareFilter(filter: Filter): Promise<void> | undefined
+  /** Does in turns what `matches` would do of a long filter at once. */
+  prepareFilter(filter: Filter): Promise<void>
   matches(slot: number, filter: Filter): boolean
   /** Finds the visible points that match now. */
   matching(filter: Filter): Promise<MatchingPoints>

@@ -70,11 +70,8 @@ export class ChangeJournal {
     this.#onEnd = onEnd
     const value = table.getBinary(placeKey)
     this.#end = value && decodePlace(value)
-    if (this.#end === undefined) this.#removeFiles()
-    else {
-      this.#removeOthers(this.#end)
-      this.#recover(this.#end)
-    }
+    this.#removeFiles(this.#end?.id)
+    if (this.#end !== undefined) this.#recover(this.#end)
   }
 
   /** Cuts off what was not committed. */
@@ -251,21 +248,18 @@ export class ChangeJournal {
     }
   }
 
-  #removeFiles(): void {
+  /**
+   * Removes the directory, or all files but those of a journal. Those of earlier ones can still be there: removing them
+   * failed, or was undone by a power cut.
+   */
+  #removeFiles(exceptId?: string): void {
     try {
-      rmSync(this.#directory, { recursive: true, force: true })
+      const others = readdirIn(this.#directory).filter((name) => fileName.exec(name)?.[1] !== exceptId)
+      const gone =
+        exceptId === undefined ? [this.#directory] : others.map((name) => join(this.#directory, name))
+      for (const path of gone) rmSync(path, { recursive: true, force: true })
     } catch {
       // They take space until the next start.
-    }
-  }
-
-  /** Removes files of earlier journals: removing them can have failed, or was undone by a power cut. */
-  #removeOthers({ id }: JournalEnd): void {
-    try {
-      for (const name of readdirIn(this.#directory))
-        if (fileName.exec(name)?.[1] !== id) rmSync(join(this.#directory, name))
-    } catch {
-      // As above.
     }
   }
 
