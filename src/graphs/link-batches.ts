@@ -164,7 +164,6 @@ export class Backpressure {
   #isFree = false
   /** How many points may wait while those of a backlog are being linked. */
   #backlogMax = 0
-  #lastLink = 0
   #lastLook: number = performance.now()
   #waiting: (PromiseWithResolvers<boolean> & { since: number }) | undefined
 
@@ -206,7 +205,6 @@ export class Backpressure {
 
   /** Call when points have been linked; `count` is the number of those that searches need no longer scan. */
   linked(count: number): void {
-    this.#lastLink = performance.now()
     this.#backlogMax -= count / 2
   }
 
@@ -219,8 +217,8 @@ export class Backpressure {
   }
 
   /**
-   * Refuses writers that have waited too long, or for whom nothing is being linked. Call several times a second. After a
-   * stall of the process, its timers run before it hears what has been linked, so only a part of the stall counts.
+   * Refuses writers that have waited too long. Call several times a second. After a stall of the process, its timers run
+   * before it hears what has been linked, so only a part of the stall counts.
    */
   refuseLate(): void {
     const now = performance.now()
@@ -228,11 +226,7 @@ export class Backpressure {
     this.#lastLook = now
     if (this.#waiting === undefined) return
     this.#waiting.since = Math.min(now, this.#waiting.since + stalledMs)
-    this.#lastLink = Math.min(now, this.#lastLink + stalledMs)
-    // The check that ends the start of a graph is progress too.
-    if (this.#graphs.isStarting) this.#lastLink = now
-    const idleMs = now - Math.max(this.#lastLink, this.#waiting.since)
-    if (idleMs > roomIdleMs || now - this.#waiting.since > roomWaitMs) this.#endWaiting(false)
+    if (now - this.#waiting.since > roomWaitMs) this.#endWaiting(false)
   }
 
   /** Lets waiting and later writers pass. */
@@ -247,9 +241,10 @@ export class Backpressure {
   }
 }
 
-/** A writer waits at most this long while points are being linked. */
+/**
+ * A writer waits at most this long, also while nothing is linked: where other programs keep all cores busy, index threads,
+ * whose priority is lower, may get to link a batch only every few seconds.
+ */
 const roomWaitMs = 20_000
-/** A writer waits at most this long while no point is linked. */
-const roomIdleMs = 3_000
 /** Of the time between two looks for late writers, no more than this counts. */
 const lookMsMax = 1_000
