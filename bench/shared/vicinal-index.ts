@@ -119,15 +119,6 @@ export class VicinalIndex {
     this.#indexer = undefined
   }
 
-  /** Measures how far walks must reach, as the service does before it measures recall. */
-  measureReaches(searcher: Searcher, metric: Metric, slots: readonly number[]): void {
-    const { graph, distanceKind } = this.cheapestRoute(metric)!
-    const queries = slots.map((slot) => ({ vector: this.#index.read(slot), metric, k: 10 }))
-    for (const { ordinal } of this.#index.segments) {
-      searcher.graph(ordinal, graph).measureReaches(queries, distanceKind, slots)
-    }
-  }
-
   /** The cheapest graph search, regardless of its recall. */
   cheapestRoute(metric: Metric): Route | undefined {
     return routesFor(metric, this.#index.layout, [true, false])[0]

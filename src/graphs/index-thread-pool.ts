@@ -1,7 +1,7 @@
 import { assert } from '../base/errors.ts'
 import type { FileMoment } from '../base/files.ts'
 import type { SourceRecall } from '../index/audit.ts'
-import type { ScanQuery } from '../index/flat-scanner.ts'
+import type { SampleWalks, WalksDone } from '../index/graph.ts'
 import type { ReachScan } from '../index/graph-check.ts'
 import type { CheckpointMeta } from '../index/graph-file.ts'
 import type { Hit } from '../index/hits.ts'
@@ -224,11 +224,8 @@ export interface TaskResults {
     task: GraphPlace & { readonly queries: readonly number[]; readonly others: readonly number[] }
     result: SourceRecall
   }
-  /** Measures how far walks of a distance kind must reach. */
-  reaches: {
-    task: MeasuredGraph & { readonly queries: readonly ScanQuery[]; readonly hidden: readonly number[] }
-    result: undefined
-  }
+  /** Walks for one query after the other for some milliseconds, and returns what that cost. */
+  walk: { task: MeasuredGraph & SampleWalks; result: WalksDone }
   /** Joins the pages of a segment for some milliseconds; parameters and result as for `joinPages`. */
   joinPages: {
     task: { readonly ordinal: number; readonly slots: number; readonly from: number }

@@ -122,9 +122,8 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
       return thread.reconnect(task.slots, task.scan, task.distanceKind, isOver)
     case 'check':
       return checkSources(segment, thread, task.graph, task.queries, task.others)
-    case 'reaches':
-      thread.measureReaches(task.queries, task.distanceKind, task.hidden)
-      return undefined
+    case 'walk':
+      return thread.walk(task, task.distanceKind, isOver)
     case 'save':
       saveGraph(segment, task.graph, task.path, task.meta)
       return undefined

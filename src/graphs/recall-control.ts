@@ -12,6 +12,7 @@ import {
   type FilteredGroup,
   randomBits,
 } from '../index/audit.ts'
+import { measureReaches } from '../index/graph.ts'
 import { graphDistanceMetrics, type Route } from '../index/routes.ts'
 import { queriesPerScanMax } from '../index/segment.ts'
 import type { BinRecall, MetricPlan } from '../points/database.ts'
@@ -220,8 +221,10 @@ export class RecallControl {
     if (this.#canBePostponed && backpressure.isBehind) return this.#postpone()
     // The metrics before this one took seconds, and points were inserted and removed meanwhile.
     const request = plans.request(graphs.index, metric, ready, graphs.waiting, graphs.sources.active)
-    await this.#measureReaches(request)
-    const found = await this.#searching((search) => auditRoutes(graphs.index, request, search))
+    const found = await this.#searching(async (search, isStopped) => {
+      await this.#measureReaches(request, isStopped)
+      return auditRoutes(graphs.index, request, search)
+    })
     if (found === undefined) return this.#postpone()
     // The next start should find the changed route, even if no point has changed.
     if (plans.decide(metric, found, on)) checkpoints.changed(1)
@@ -230,15 +233,32 @@ export class RecallControl {
   }
 
   /** Measures how far the walks of an audit's first route must reach, before the audit measures what they find. */
-  async #measureReaches({ metric, routes, slots, k }: AuditRequest): Promise<void> {
+  async #measureReaches({ metric, routes, slots, k }: AuditRequest, isStopped: () => boolean): Promise<void> {
     const { graphs, scheduler } = this.#options
     const [route] = routes
     if (route === undefined || slots.length === 0) return
     const { graph, distanceKind } = route
     const hidden = slots.slice(0, reachQueries)
     const queries = hidden.map((slot) => ({ vector: graphs.index.read(slot), metric, k }))
-    for (const { ordinal } of graphs.index.segments) {
-      await scheduler.submit({ kind: 'reaches', ordinal, graph, distanceKind, queries, hidden })
+    for (const segment of graphs.index.segments) {
+      const { ordinal } = segment
+      await measureReaches({ segment, graph, distanceKind }, { metric, k }, async (ef, end) => {
+        let total = 0
+        for (let at = 0; at < queries.length; ) {
+          if (isStopped()) return undefined
+          const rest = { queries: queries.slice(at), hidden: hidden.slice(at), ef, end }
+          const { walked, compared } = await scheduler.submit({
+            kind: 'walk',
+            ordinal,
+            graph,
+            distanceKind,
+            ...rest,
+          })
+          at += walked
+          total += compared
+        }
+        return total
+      })
     }
   }
 
@@ -315,16 +335,19 @@ export class RecallControl {
   }
 
   /** Runs an audit whose searches `stop` ends. */
-  async #searching<Found>(audit: (search: AuditSearch) => Promise<Found>): Promise<Found> {
+  async #searching<Found>(
+    audit: (search: AuditSearch, isStopped: () => boolean) => Promise<Found>,
+  ): Promise<Found> {
     const { graphs, scheduler } = this.#options
     const { slotCount } = graphs.index
     const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+    const isStopped = (): boolean => stop[0] === 1
     this.#stopWord = stop
     try {
       return await audit(async (queries) => {
         const found = await scheduler.submit({ kind: 'search', queries, slotCount, stop })
-        return stop[0] === 1 ? undefined : found
-      })
+        return isStopped() ? undefined : found
+      }, isStopped)
     } finally {
       this.#stopWord = undefined
       this.#canBePostponed = false
@@ -335,7 +358,7 @@ export class RecallControl {
 /** Scans of half of all points are most of the cost of an audit. */
 const filteredQueriesMax = 64
 const k = 10
-/** The mean work of this many walks, which take some tens of milliseconds. */
+/** The work of this many walks is added up. */
 const reachQueries = 24
 /** The recall of fewer queries is not representative. */
 const recentMin = 8

@@ -66,7 +66,7 @@ export class GraphState {
   readonly links: Uint32Array
   readonly upperBlocks: Uint32Array
   readonly ring: Uint32Array
-  /** See `WalkReach` in routes.ts. */
+  /** See `WalkEnd` in routes.ts. */
   readonly reaches: Float32Array
   readonly #entry: BigInt64Array
   readonly #upperNext: Int32Array

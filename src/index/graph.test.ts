@@ -10,7 +10,8 @@ import { writeRows } from '../../test/support/row-files.ts'
 import type { Metric } from '../base/point.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { kernelVariants } from '../kernels/wasm-module.ts'
-import { GraphAccess } from './graph.ts'
+import type { ScanQuery } from './flat-scanner.ts'
+import { GraphAccess, measureReaches } from './graph.ts'
 import { graphFaults, startReachScan, unreachableSlots } from './graph-check.ts'
 import { GraphState, noLink, slotStates } from './graph-state.ts'
 import { distanceKindOf } from './routes.ts'
@@ -85,6 +86,29 @@ function walksOf(
   return { compared, found }
 }
 
+/** Measures how far walks must reach, two walks at a time. */
+async function measureOn(
+  { segments: [segment] }: VectorIndex,
+  thread: GraphAccess,
+  {
+    asked,
+    distanceKind,
+    hidden,
+  }: { asked: readonly ScanQuery[]; distanceKind: number; hidden: readonly number[] },
+): Promise<void> {
+  await measureReaches({ segment: segment!, graph: 0, distanceKind }, asked[0]!, async (ef, end) => {
+    let total = 0
+    for (let at = 0; at < asked.length; at += 2) {
+      let left = 1
+      const two = { queries: asked.slice(at), hidden: hidden.slice(at), ef, end }
+      const { walked, compared } = thread.walk(two, distanceKind, () => left-- === 0)
+      assert.equal(walked, 2)
+      total += compared
+    }
+    return total
+  })
+}
+
 /** Returns the numbers of the nearest vectors, by a scan in JavaScript. */
 function nearestByScan(vectors: readonly Float32Array[], vector: Float32Array, k: number): number[] {
   const distances = vectors.map((each) => scalarDistance('Euclidean', each, vector))
@@ -124,14 +148,14 @@ describe(`a walk, seed ${seed}`, () => {
     }
   })
 
-  it('walks as far as its reach was measured to cost as much as a pool of ef', () => {
+  it('walks as far as its reach was measured to cost as much as a pool of ef', async () => {
     const { index: other, thread: measured } = graphOf(vectors)
     const sample = Array.from({ length: 24 }, (_, at) => at * 200)
     const asked = sample.map((slot) => ({ vector: vectors[slot]!, metric: 'Euclidean' as const, k: 10 }))
     const nearest = queries.map((vector) => nearestByScan(vectors, vector, 10))
     const walks = (ef: number): ReturnType<typeof walksOf> => walksOf(measured, queries, nearest, ef)
     const usual = [20, 40, 160].map(walks)
-    measured.measureReaches(asked, measured.distanceKind, sample)
+    await measureOn(other, measured, { asked, distanceKind: measured.distanceKind, hidden: sample })
     for (const [at, ef] of [20, 40, 160].entries()) {
       const { compared, found } = walks(ef)
       const before = usual[at]!
@@ -151,14 +175,16 @@ describe(`a walk, seed ${seed}`, () => {
     const { index: other, thread: measured } = graphOf(vectors, 16, rowFile)
     const sample = Array.from({ length: 24 }, (_, at) => at * 200)
     const { reaches } = new GraphState(other.segments[0]!, 0)
-    const measure = (metric: Metric): number[] => {
+    const measure = async (metric: Metric): Promise<number[]> => {
       const asked = sample.map((slot) => ({ vector: vectors[slot]!, metric, k: 10 }))
-      measured.measureReaches(asked, distanceKindOf(metric, other.layout), sample)
+      const distanceKind = distanceKindOf(metric, other.layout)
+      await measureOn(other, measured, { asked, distanceKind, hidden: sample })
       return [...reaches]
     }
-    const known = measure('Euclidean')
+    const known = await measure('Euclidean')
     assert.ok(known[0]! > 0)
-    for (const metric of ['Manhattan', 'Hamming'] as const) assert.deepEqual(measure(metric), known, metric)
+    for (const metric of ['Manhattan', 'Hamming'] as const)
+      assert.deepEqual(await measure(metric), known, metric)
     measured.close()
     other.close()
   })

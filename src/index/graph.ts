@@ -7,14 +7,29 @@ import type { Hits } from './hits.ts'
 import {
   distanceKindOf,
   graphDistanceMetrics,
+  isExpressed,
   measuredBreadths,
-  measureReaches,
   poolEnd,
+  reachEnd,
   type WalkEnd,
   walkEnd,
 } from './routes.ts'
 import { type SegmentHandle, SlotColumns } from './segment.ts'
 import { RowReader, ScratchLane } from './slots.ts'
+
+/** Walks for some queries that all end alike; each ignores the slot that its query was read from. */
+export interface SampleWalks {
+  readonly queries: readonly ScanQuery[]
+  readonly hidden: readonly number[]
+  readonly ef: number
+  readonly end: WalkEnd
+}
+
+/** For how many queries there was a walk, and how many slots these walks compared. */
+export interface WalksDone {
+  readonly walked: number
+  readonly compared: number
+}
 
 /**
  * One thread's access to one graph of one segment. Concurrency: searches may run at any time; `link` may run
@@ -28,7 +43,7 @@ export class GraphAccess {
   readonly #lane: ScratchLane
   readonly #columns: SlotColumns
   readonly #reader: RowReader | undefined
-  /** Shared with all threads; see walk-reach.ts. */
+  /** Shared with all threads; see `WalkEnd`. */
   readonly #reaches: Float32Array
   /** The distance kind used to select links. */
   readonly distanceKind: number
@@ -78,24 +93,15 @@ export class GraphAccess {
     }
   }
 
-  /**
-   * Measures how far walks of a distance kind must reach; see walk-reach.ts.
-   *
-   * @param hidden the slot of each query, which its walk ignores
-   */
-  measureReaches(queries: readonly ScanQuery[], distanceKind: number, hidden: readonly number[]): void {
-    const { metric, k } = queries[0]!
-    // The breadth of a walk is then not ef / k, and the reaches are those of the metric that the codes express.
-    if (!this.#isExpressed(metric)) return
-    const measured = measureReaches(distanceKind, k, (ef, end) => {
-      let compared = 0
-      for (const [at, query] of queries.entries()) {
-        this.#search(query, ef, end, distanceKind, hidden[at])
-        compared += this.work.compared
-      }
-      return compared
-    })
-    this.#reaches.set(measured, distanceKind * measuredBreadths.length)
+  /** Walks for one query after the other until it is over, at least for one, and returns what that cost. */
+  walk({ queries, hidden, ef, end }: SampleWalks, distanceKind: number, isOver: () => boolean): WalksDone {
+    let [walked, compared] = [0, 0]
+    do {
+      this.#search(queries[walked]!, ef, end, distanceKind, hidden[walked])
+      compared += this.work.compared
+      walked += 1
+    } while (walked < queries.length && !isOver())
+    return { walked, compared }
   }
 
   /** Number of slots that the last search compared, and how many of them it measured exactly. */
@@ -113,12 +119,7 @@ export class GraphAccess {
    * turn out to be the nearest.
    */
   #wanted({ metric, k }: ScanQuery, ef: number): number {
-    return this.#isExpressed(metric) ? k : rerankOf(k, ef)
-  }
-
-  /** Whether walks can order slots as a metric does. With rows on disk, only codes can. */
-  #isExpressed(metric: Metric): boolean {
-    return this.#segment.layout.rows !== 0 || graphDistanceMetrics.includes(metric)
+    return isExpressed(metric, this.#segment.layout) ? k : rerankOf(k, ef)
   }
 
   #search(
@@ -416,3 +417,37 @@ function uniform(slot: number): number {
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
   return (((hash ^ (hash >>> 16)) >>> 0) + 1) / 4294967296
 }
+
+/**
+ * Measures how far walks of a distance kind must reach, and writes it where they read it when all is measured.
+ *
+ * @param k the results of a query
+ * @param comparedBy returns how many slots the walks of a sample compare; undefined ends the measurement
+ */
+export async function measureReaches(
+  { segment, graph, distanceKind }: { segment: SegmentHandle; graph: number; distanceKind: number },
+  { metric, k }: { metric: Metric; k: number },
+  comparedBy: (ef: number, end: WalkEnd) => Promise<number | undefined>,
+): Promise<void> {
+  // The breadth of a walk is then not ef / k, and the reaches are those of the metric that the codes express.
+  if (!isExpressed(metric, segment.layout)) return
+  const measured: number[] = []
+  for (const breadth of measuredBreadths) {
+    const ef = k * breadth
+    const pool = poolEnd(distanceKind, ef, breadth)
+    const wanted = await comparedBy(ef, pool)
+    let [low, high] = [1, pool.reach]
+    for (let step = 0; step < bisections; step += 1) {
+      const reach = (low + high) / 2
+      const compared = await comparedBy(ef, reachEnd(ef, reach))
+      if (wanted === undefined || compared === undefined) return
+      if (compared > wanted) high = reach
+      else low = reach
+    }
+    measured.push(low)
+  }
+  new GraphState(segment, graph).reaches.set(measured, distanceKind * measuredBreadths.length)
+}
+
+/** The reach is then known to a hundredth of what it exceeds 1 by. */
+const bisections = 7

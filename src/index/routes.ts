@@ -125,7 +125,7 @@ export function walkEnd(reaches: Float32Array, distanceKind: number, ef: number,
 }
 
 /** Returns the end of a walk whose length the reach decides. */
-function reachEnd(ef: number, reach: number): WalkEnd {
+export function reachEnd(ef: number, reach: number): WalkEnd {
   return { width: Math.min(efMax, Math.max(widthMin, widthFactor * ef)), reach }
 }
 
@@ -139,34 +139,11 @@ export function poolEnd(distanceKind: number, ef: number, breadth: number): Walk
   return { width: ef, reach: isManhattan ? Math.sqrt(squared) : squared }
 }
 
-/**
- * Measures the reaches of a distance kind.
- *
- * @param k the results of a query
- * @param comparedBy returns how many slots the walks of a sample compare
- */
-export function measureReaches(
-  distanceKind: number,
-  k: number,
-  comparedBy: (ef: number, end: WalkEnd) => number,
-): number[] {
-  return measuredBreadths.map((breadth) => {
-    const ef = k * breadth
-    const pool = poolEnd(distanceKind, ef, breadth)
-    const wanted = comparedBy(ef, pool)
-    let [low, high] = [1, pool.reach]
-    for (let step = 0; step < bisections; step += 1) {
-      const reach = (low + high) / 2
-      if (comparedBy(ef, reachEnd(ef, reach)) > wanted) high = reach
-      else low = reach
-    }
-    return low
-  })
+/** Whether walks can order slots as a metric does. With rows on disk, only codes can. */
+export function isExpressed(metric: Metric, { rows }: SegmentLayout): boolean {
+  return rows !== 0 || graphDistanceMetrics.includes(metric)
 }
 
 /** Pools of 4 and of 16 times `ef` have the same recall and speed on the sets of docs/decisions/index.md. */
 const widthFactor = 4
 const widthMin = 64
-
-/** The reach is then known to a hundredth of what it exceeds 1 by. */
-const bisections = 7
