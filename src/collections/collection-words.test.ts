@@ -9,6 +9,7 @@ import { until } from '../../test/support/until.ts'
 import { compareWordSearches, english, optionsOfWords, withTitle } from '../../test/support/word-cases.ts'
 import type { WordSettings } from '../base/collection.ts'
 import { createLogger } from '../base/log.ts'
+import { atOnce } from '../base/turns.ts'
 import { WordIndex } from '../words/word-index.ts'
 import type { CollectionSet } from './collection-set.ts'
 import { CollectionWords } from './collection-words.ts'
@@ -136,6 +137,34 @@ describe('the words of a collection', () => {
     }
     const found = [{ path: 'content', parts: ['der Hund ist nicht in dem ', 'Haus', ''] }]
     assert.deepEqual(shown, [found, found])
+  })
+
+  it('have short highlights that do not overlap, also in texts without spaces', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    await opened.set.put('texts', { hnsw: {}, words: withTitle })
+    using lease = await opened.set.lease('texts')
+    const { words } = lease.database.livePoints
+    await words.ready()
+    const city = '我們今天去北京𠮷'
+    const texts = [
+      `${city.repeat(100)}熊貓${city.repeat(7)}熊貓${city.repeat(100)}熊貓`,
+      `${'line\n'.repeat(3000)}熊貓${'\nline'.repeat(50)}`,
+      `熊貓 ${'word '.repeat(30)}熊貓 ${'word '.repeat(10)}熊貓${' word'.repeat(60)}`,
+    ]
+    for (const content of texts) {
+      const shown = atOnce(words.highlighter('熊貓')({ contentType: 'Text', content }))
+      let at = 0
+      for (const { parts } of shown) {
+        const piece = parts.join('')
+        assert.ok(piece.length <= 270 && piece.isWellFormed(), piece)
+        at = content.indexOf(piece, at) + piece.length
+        assert.ok(at >= piece.length, `${piece} is not in the rest of the text`)
+        for (const [index, part] of parts.entries()) assert.equal(part === '熊貓', index % 2 === 1)
+      }
+      const marked = shown.flatMap(({ parts }) => parts.filter((part) => part === '熊貓'))
+      assert.equal(marked.length, content.split('熊貓').length - 1)
+    }
   })
 
   it('are searched while threads search near a vector, but ever more rarely while that is in vain', async () => {

@@ -394,7 +394,7 @@ export class CollectionWords implements MemoryUser {
       let left = highlightedMax
       const texts = textsOf(payload).map((ofPath) =>
         ofPath.map((each) => {
-          const beginning = each.slice(0, left)
+          const beginning = each.slice(0, wholeAt(each, left))
           left -= beginning.length
           return beginning
         }),
@@ -472,27 +472,36 @@ class Words implements SearchableWords {
   }
 }
 
-/** Returns pieces around what was found in a text: in each, every second part was found. */
+/** Returns pieces around what was found in a text, none over another: in each, every second part was found. */
 function fragmentsOf(
   text: string,
   found: readonly { readonly start: number; readonly end: number }[],
 ): string[][] {
   const fragments: string[][] = []
+  let at = 0
   for (let index = 0; index < found.length && fragments.length < fragmentsMax; ) {
-    const begin = Math.max(0, text.lastIndexOf(' ', Math.max(0, found[index]!.start - fragmentBefore)) + 1)
-    const limit = begin + fragmentLength
+    // Begins and ends between words where there is a space; many scripts have none.
+    const before = Math.max(at, found[index]!.start - fragmentBefore)
+    const gap = before === at ? 0 : text.slice(before - 1, found[index]!.start).search(/\s/)
+    at = gap === -1 ? wholeAt(text, before) : before + gap
+    const limit = at + fragmentLength
     const parts: string[] = []
-    let at = begin
     for (; index < found.length && (parts.length === 0 || found[index]!.end <= limit); index += 1) {
       parts.push(text.slice(at, found[index]!.start), text.slice(found[index]!.start, found[index]!.end))
       at = found[index]!.end
     }
-    const space = text.lastIndexOf(' ', limit)
-    const end = text.length <= limit ? text.length : Math.max(at, space)
-    parts.push(text.slice(at, end))
+    const last = wholeAt(text, Math.max(at, Math.min(limit, found[index]?.start ?? limit)))
+    const rest = text.slice(at, last)
+    parts.push(last < text.length ? (/^.*(?=\s)/s.exec(rest)?.[0] ?? rest) : rest)
+    at += parts.at(-1)!.length
     fragments.push(parts)
   }
   return fragments
+}
+
+/** Returns a place in a text that is not within a surrogate pair: `at`, or before it. */
+function wholeAt(text: string, at: number): number {
+  return (text.codePointAt(at - 1) ?? 0) > 0xffff ? at - 1 : at
 }
 
 /** Returns the texts at a path: the content, or an attribute that is a text or has texts in lists. */
