@@ -7,7 +7,13 @@ import { createHttpClient, ServiceError } from '../src/client/http.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
 /** What the proxy does with one request. */
-type Mishap = 'answer is lost' | 'refused' | 'not known to be stored' | 'none'
+type Mishap = 'answer is lost' | 'refused' | 'in an hour' | 'bad gateway' | 'not known to be stored' | 'none'
+
+const refusals: { readonly [Name in Mishap]?: { readonly status: number; readonly after: string } } = {
+  refused: { status: 429, after: '0' },
+  'in an hour': { status: 503, after: '3600' },
+  'bad gateway': { status: 502, after: '0' },
+}
 
 /** A proxy between client and service. It forwards requests, except that the next ones get the queued mishaps. */
 class UnreliableProxy {
@@ -21,8 +27,9 @@ class UnreliableProxy {
       const mishap = this.#mishaps.shift() ?? 'none'
       const parts: Buffer[] = []
       for await (const part of request) parts.push(part as Buffer)
-      if (mishap === 'refused') {
-        response.writeHead(429, { 'retry-after': '0' }).end('too many requests')
+      const refusal = refusals[mishap]
+      if (refusal !== undefined) {
+        response.writeHead(refusal.status, { 'retry-after': refusal.after }).end('too many requests')
         return
       }
       if (mishap === 'not known to be stored') {
@@ -117,6 +124,27 @@ describe('a client of a service behind an unreliable network', () => {
       retryAfterMs: 0,
     })
     assert.equal(proxy.requests, 3)
+  })
+
+  it('does not wait for an hour, as a proxy asks for during maintenance', async () => {
+    proxy.next('in an hour')
+    const error = { reason: 'not_ready', retryAfterMs: 3_600_000 }
+    await assert.rejects(createHttpClient({ baseUrl: url }).count(), error)
+    assert.equal(proxy.requests, 1)
+  })
+
+  it('retries where it is safe when a proxy has not reached the service, or lost it', async () => {
+    const client = createHttpClient({ baseUrl: url })
+    proxy.next('bad gateway')
+    const id = await client.insert(point)
+    assert.equal(proxy.requests, 2)
+    proxy.next('bad gateway')
+    await assert.rejects(client.patch(id, { set: { a: 1 } }, { when: { version: 1 } }), {
+      reason: 'not_ready',
+      isUncertain: true,
+    })
+    assert.equal(proxy.requests, 1)
+    await client.delete(id)
   })
 
   it('does not retry permanent failures, or if told not to', async () => {

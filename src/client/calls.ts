@@ -188,8 +188,11 @@ export async function makeCall<Result, Node>(
   const pauseOf = (error: unknown, tries: number): number | undefined => {
     if (tries >= retries || !mayBeRetried(error, details)) return undefined
     if (tries < nodes.all.length - 1 && isFaultOfNode(error)) return 0
-    // Never shorter than the service asks.
-    return Math.max(error.retryAfterMs ?? 0, backoffMs(tries, firstWaitMs, waitMaxMs))
+    const { retryAfterMs = 0 } = error
+    // Never shorter than the service asks; but the caller learns at once of a proxy's maintenance that takes an hour.
+    return retryAfterMs > retryAfterMaxMs
+      ? undefined
+      : Math.max(retryAfterMs, backoffMs(tries, firstWaitMs, waitMaxMs))
   }
   return await retried(send, pauseOf, signal)
 }
@@ -217,6 +220,8 @@ export const passingReasons: ReadonlySet<Reason> = new Set([
 
 const firstWaitMs = 100
 const waitMaxMs = 10_000
+/** The same in the Python client. */
+const retryAfterMaxMs = 60_000
 
 /** A failed call: the service refused it, or did not answer. */
 export class ServiceError extends DatabaseError {
