@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { DateTime } from '../src/base/attributes.ts'
 import {
+  createGrpcClient,
   DatabaseError,
   GeoPoint,
   type PointToInsert,
@@ -358,4 +359,11 @@ describeBoth('what a caller passes', (transport) => {
     ]
     for (const call of calls) await assert.rejects(async () => call(), { reason: 'invalid_argument' })
   })
+})
+
+it('takes a key of gRPC with the line break of its file, and does not show one that it refuses', async () => {
+  const address = '127.0.0.1:9'
+  await createGrpcClient({ address, apiKey: 'key\n' }).close()
+  const refusal = { reason: 'invalid_argument', message: 'apiKey has characters other than printable ASCII' }
+  assert.throws(() => createGrpcClient({ address, apiKey: 'schlüssel' }), refusal)
 })

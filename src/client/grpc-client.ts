@@ -47,7 +47,7 @@ import {
 } from './grpc-messages.ts'
 import { checkCollectionName } from './input.ts'
 import { accessOver, collectionsOver, type Operations, pointsOver, type Send } from './transport.ts'
-import { fieldsOf, objectOf } from './values.ts'
+import { fieldsOf, objectOf, textIn } from './values.ts'
 
 export interface GrpcClientOptions extends CallBounds {
   /** `host:port`. Of several nodes of a cluster, one is called until it fails. */
@@ -243,6 +243,13 @@ function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
   return credentials.createSsl(roots, privateKey, chain)
 }
 
+/** A file of a key ends with a line break. The error of grpc-js would show the key. */
+function apiKeyIn(value: unknown): string {
+  const key = textIn(value, 'apiKey').trim()
+  if (/^[\x20-\x7e]*$/.test(key)) return key
+  throw invalid('apiKey has characters other than printable ASCII')
+}
+
 interface GrpcNode {
   readonly address: string
   readonly client: Client
@@ -256,7 +263,7 @@ function sender(
   const bounds = boundsIn(given)
   const { timeoutMs } = bounds
   const common = new Metadata()
-  common.set('authorization', apiKey)
+  common.set('authorization', apiKeyIn(apiKey))
   if (collection !== undefined) common.set('collection', collection)
   return async (name, input, details) => {
     const { request, read, metadata: more, mayBeAbsent }: Row<typeof name> = rows[name]
