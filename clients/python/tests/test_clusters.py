@@ -157,6 +157,13 @@ def test_a_client_refuses_an_unknown_consistency(make: Callable[..., object], ur
         make(url, consistency="old")
 
 
+@pytest.mark.parametrize("make", [Vicinal, AsyncVicinal])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "grpc://127.0.0.1:9"])
+def test_a_client_refuses_a_key_that_cannot_be_sent(make: Callable[..., object], url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"the header authorization may have only .* no line break"):
+        make(url, api_key="of-a-file\n")
+
+
 def test_a_change_that_may_be_stored_is_repeated_only_if_that_is_safe(client: Vicinal, node: AnsweringNode) -> None:
     doubt = "the write may have been stored: repeat it with the same idempotency key"
     node.answers = [Answer(at(1).headers, 503, doubt)] * 2
@@ -222,7 +229,7 @@ def test_a_client_of_several_nodes_goes_on_when_one_dies(kind: str, runner: asyn
             first.answers = [Answer(status=503, words="this node is being drained")]
             assert client.count() == 3
             assert len(second.requests) == 1
-            second.answers = [Answer(status=503, words="this node is being drained")]
+            second.answers = [Answer(status=503 if "grpc" in kind else 502, words="this node is being drained")]
             assert client.count() == 3
             first.stop()
             for read in READS:

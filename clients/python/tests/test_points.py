@@ -197,6 +197,9 @@ def test_a_key_stores_a_point_once(points: Vicinal) -> None:
     assert points.insert([1, 2], "x") != id
     with pytest.raises(KeyReusedError):
         points.insert([1, 2], "y", idempotency_key=key)
+    for wrong in ("a\n", 5):
+        with pytest.raises(InvalidArgumentError, match="idempotency-key may have only printable ASCII"):
+            points.insert([1, 2], "x", idempotency_key=wrong)  # type: ignore[arg-type]
 
 
 def test_a_vector_of_another_length_is_refused_with_the_service_s_message(points: Vicinal) -> None:

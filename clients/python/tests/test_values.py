@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from enum import StrEnum
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 
 from vicinal import F, FilterLike, GeoPoint, InvalidArgumentError, uuid_of
 from vicinal.filters import json_of_filter
-from vicinal.values import decode_value, encode_value, from_json
+from vicinal.values import decode_value, encode_value, from_json, to_json
 
 MOMENT = datetime(2026, 11, 22, 10, 0, 0, 500_000, tzinfo=UTC)
 
@@ -40,6 +41,11 @@ def test_values_of_numpy_and_other_time_zones_are_written_plainly() -> None:
     assert encode_value(("a", None), "tags") == ["a", None]
 
 
+def test_names_may_be_those_of_an_enum() -> None:
+    field = StrEnum("field", "COLOR")
+    assert to_json(encode_value({field.COLOR: {field.COLOR: "red"}}, "attributes")) == b'{"color":{"color":"red"}}'
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -54,6 +60,7 @@ def test_values_of_numpy_and_other_time_zones_are_written_plainly() -> None:
         ({"a": b"xyz"}, "attributes.a is a bytes"),
         ({"a": np.timedelta64(5, "ns")}, "attributes.a is a timedelta64"),
         ({"a": np.array(["1970-01-01"], "M8[ns]")}, "attributes.a is a ndarray"),
+        ({"a": np.longdouble(1)}, "attributes.a is a longdouble"),
         ({1: "a"}, "names must be text"),
     ],
 )

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 Node = TypeVar("Node")
 
 _FAULTS_OF_A_NODE = (ConnectionFailedError, DeadlineExceededError, NotReadyError, OverloadedError)
-_STATUSES_OF_A_NODE = (429, 503)
+_STATUSES_OF_A_NODE = (429, 502, 503, 504)
 
 
 class NodeTransport(Transport, Protocol):

@@ -22,7 +22,7 @@ _JOINED_BYTES_MAX = 64 * 1024
 """Up to this size, a body is copied behind its head: a second packet takes longer."""
 _TARGET = re.compile(rb"[!-~]+")
 _HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(rb"[ -~\t]*")
+_HEADER_VALUE = re.compile(r"[ -~\t]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,16 @@ def _lines_of(headers: Mapping[str, str]) -> bytes:
 
 
 def _line_of(name: str, value: str) -> bytes:
-    key, content = name.encode(), value.encode()
+    key = name.encode()
     if _HEADER_NAME.fullmatch(key) is None:
         raise InvalidArgumentError(f"{name!r} cannot be the name of a header")
-    if _HEADER_VALUE.fullmatch(content) is None:
-        raise InvalidArgumentError(f"the value of the header {name} may have only printable ASCII characters")
-    return b"%s: %s\r\n" % (key, content)
+    return b"%s: %s\r\n" % (key, check_header(name, value).encode())
+
+
+def check_header(name: str, value: object) -> str:
+    """Return the value of a header, or of metadata; refuse one that cannot be sent."""
+    if isinstance(value, str) and _HEADER_VALUE.fullmatch(value):
+        return value
+    raise InvalidArgumentError(
+        f"the value of the header {name} may have only printable ASCII characters, and no line break at its end"
+    )

@@ -67,8 +67,8 @@ def encode_value(value: object, path: str) -> Json:
             return {"$date": encode_moment(value, path)}
         case GeoPoint(lat, lon):
             return {"$geo": {"lat": encode_value(lat, f"{path}.lat"), "lon": encode_value(lon, f"{path}.lon")}}
-        # NumPy converts some times to plain numbers.
-        case np.generic() | np.ndarray() if value.dtype.kind not in "mM":
+        # NumPy converts some times to plain numbers, and long doubles to themselves.
+        case np.generic() | np.ndarray() if value.dtype.char not in "mMgG":
             return encode_value(value.tolist(), path)
         case Mapping():
             return {_name(key, path): encode_value(item, f"{path}.{key}") for key, item in value.items()}
@@ -206,5 +206,6 @@ def _signed(digits: str) -> int | float:
 
 def _name(key: object, path: str) -> str:
     if isinstance(key, str):
-        return key
+        # That of an enum, too, which orjson refuses as a name.
+        return str.__str__(key)
     raise InvalidArgumentError(f"{path} has the name {key!r}: names must be text")

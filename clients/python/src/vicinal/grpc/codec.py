@@ -21,6 +21,7 @@ from ..errors import InvalidArgumentError, NotReadyError, UnsupportedError, erro
 from ..filters import FilterLike
 from ..operation import Operation, Place, check_name
 from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint, check_attributes, check_expiry
+from ..target import check_header
 from ..values import Attributes, check_choice, microseconds, texts_of
 from ..vectors import Text, VectorLike
 from .access import key_message, read_audit, read_key
@@ -338,7 +339,8 @@ def _at(
 def _keyed(
     method: str, place: Place, body: bytes, read: Callable[[bytes], Result], key: str | None
 ) -> GrpcCall[Result]:
-    return _at(method, place, body, read, ("idempotency-key", str(uuid.uuid4()) if key is None else key))
+    name = "idempotency-key"
+    return _at(method, place, body, read, (name, str(uuid.uuid4()) if key is None else check_header(name, key)))
 
 
 def _filter(filter: FilterLike | None) -> bytes:
