@@ -5,6 +5,7 @@ import {
   type Boost,
   createHttpClient,
   type DetailedQuery,
+  GeoPoint,
   type Hit,
   type Query,
 } from '../src/client/index.ts'
@@ -24,10 +25,12 @@ const dayMs = 86_400_000
 function pointsOf(seed: number) {
   const random = seededRandom(seed)
   const below = (limit: number): number => Math.floor(random() * limit)
+  const places = Array.from({ length: 40 }, (_, group) => new GeoPoint(group, 20 - group))
   return Array.from({ length: count }, (_, index) => {
     const group = Math.floor(40 * random() ** 3)
     // Some have no value at the path of groups, several values, or a value of another type.
-    const doc = [group, `doc ${group}`, [group], [group, group + 1], undefined][below(10) > 6 ? below(5) : 0]
+    const docs = [group, `doc ${group}`, [group], places[group], [group, group + 1], undefined]
+    const doc = docs[below(10) > 6 ? below(6) : 0]
     return {
       id: randomUUID() as string,
       vector: randomVector(random, dimension, 'continuous'),
@@ -50,10 +53,10 @@ function pointsOf(seed: number) {
 type Stored = ReturnType<typeof pointsOf>[number]
 
 /** The only value at the path of groups. */
-function groupOf({ payload }: Stored): string | number | undefined {
+function groupOf({ payload }: Stored): string | number | GeoPoint | undefined {
   const { doc } = (payload.attributes as { meta?: { doc?: unknown } }).meta ?? {}
   if (Array.isArray(doc)) return doc.length === 1 ? doc[0] : undefined
-  return doc as string | number | undefined
+  return doc as string | number | GeoPoint | undefined
 }
 
 async function fill({ client }: Transport, points: readonly Stored[]): Promise<void> {

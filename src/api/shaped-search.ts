@@ -455,9 +455,8 @@ class ShapedSearch {
       { ...nothing, attributes: [path] },
       ({ id, payload }) => {
         const [value, ...more] = scalarsAt(payload?.attributes, path)
-        if (value === undefined || value instanceof GeoPoint) return
-        if (more.every((each) => !(each instanceof GeoPoint) && keyOf(each) === keyOf(value)))
-          values.set(id, value)
+        if (value === undefined) return
+        if (more.every((each) => keyOf(each) === keyOf(value))) values.set(id, value)
       },
     )
     return values
@@ -591,6 +590,7 @@ function latestAt(attributes: Parameters<typeof scalarsAt>[0], path: string): nu
 
 /** Different for different values: a date is not the number of its microseconds. */
 function keyOf(value: Scalar): string {
+  if (value instanceof GeoPoint) return `place ${value.lat} ${value.lon}`
   return value instanceof DateTime ? `date ${value.us}` : `${typeof value} ${value}`
 }
 
