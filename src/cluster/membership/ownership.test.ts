@@ -194,7 +194,7 @@ describe('a topology that nodes enter and leave', () => {
       ],
     )
     const all = withPlaces(withState(drained, 'b'))
-    assert.equal(all.ownership, drained.ownership)
+    assert.deepEqual(all.ownership, drained.ownership)
   })
 })
 

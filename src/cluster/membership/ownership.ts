@@ -152,23 +152,24 @@ function checkDimension({ dimension: known = null }: Partial<Topology>, { node, 
 }
 
 /** Makes the ring follow the members. A node that is drained or away receives nothing more, and its partitions move to the others. */
-export function withPlaces(topology: Topology): Topology {
+export function withPlaces(
+  topology: Topology,
+  replicas: number = topology.ownership.ring.replicas,
+): Topology {
   const { ownership, members } = topology
   const nodes = Object.entries(members).flatMap(([name, { zone, state }]): RingNode[] =>
     state === undefined || state === 'refetching' ? [{ name, zone }] : [],
   )
+  const { ring } = ownership
   // Without any node, everything stays where it is.
-  if (nodes.length === 0) return topology
-  return { ...topology, ownership: withRing(ownership, nodes, ownership.ring.replicas) }
+  if (nodes.length === 0) return { ...topology, ownership: { ...ownership, ring: { ...ring, replicas } } }
+  return { ...topology, ownership: withRing(ownership, nodes, replicas) }
 }
 
 /** Sets how many nodes hold each point. New owners copy their partitions first; then surplus owners drop theirs. */
 export function withReplicas(topology: Topology, replicas: number): Topology {
-  const { ownership } = topology
-  const { ring } = ownership
-  if (ring.replicas === replicas) return topology
-  const generation = topology.generation + 1
-  return withPlaces({ ...topology, generation, ownership: { ...ownership, ring: { ...ring, replicas } } })
+  if (topology.ownership.ring.replicas === replicas) return topology
+  return withPlaces({ ...topology, generation: topology.generation + 1 }, replicas)
 }
 
 /**

@@ -46,6 +46,25 @@ describe('a ring of nodes', () => {
     }
   })
 
+  it('has no two owners in one zone either when the zones are started one after the other, or R becomes larger', () => {
+    for (const [each, replicas] of [
+      [2, 3],
+      [3, 3],
+      [2, 2],
+    ] as const) {
+      const nodes = Array.from({ length: 3 * each }, (_, index) => ({
+        ...node(index, 1),
+        zone: `zone-${Math.floor(index / each)}`,
+      }))
+      const zoneOf = new Map(nodes.map(({ name, zone }) => [name, zone]))
+      let ring = ringOf(nodes.slice(0, 1), replicas)
+      for (const count of nodes.keys()) ring = ringOf(nodes.slice(0, count + 1), replicas, ring)
+      for (const now of [ring, ringOf(nodes, 3, ring)])
+        for (const owners of ownersIn(now))
+          assert.equal(new Set(owners.map((name) => zoneOf.get(name))).size, now.replicas)
+    }
+  })
+
   it('does not depend on the order in which nodes are listed', () => {
     for (const { nodes, replicas } of shapes()) {
       assert.deepEqual(ringOf(nodes.toReversed(), replicas), ringOf(nodes, replicas))

@@ -30,12 +30,17 @@ export interface Ring {
 /**
  * Makes the ring of these nodes. The same input always makes the same ring.
  *
- * @param before the ring so far: nodes keep their order. Each partition keeps its first owner, as far as the balance
- *   between the nodes allows. So a node that joins or leaves moves less than twice what it should own, or owned
+ * @param before the ring so far: nodes keep their order, unless a new one needs another for its zone. Each partition
+ *   keeps its first owner, as far as the balance between the nodes allows. So a node that joins or leaves otherwise moves
+ *   less than twice what it should own, or owned
  */
 export function ringOf(members: readonly RingNode[], replicas: number, before?: Ring): Ring {
   const zones = new Map(members.map(({ name, zone }) => [name, zone]))
-  const nodes = before === undefined ? interleaved(members) : withOrder(before.nodes, zones, replicas)
+  const cost = (order: readonly string[]): number => sharedZones(order, zones, replicas)
+  const kept = before === undefined ? interleaved(members) : withOrder(before.nodes, zones, cost)
+  // Not when nodes only leave: one that fails should not make the others move what they have.
+  const isNew = before?.replicas !== replicas || kept.some((name) => !before.nodes.includes(name))
+  const nodes = isNew ? withZonesApart(kept, members, cost) : kept
   const stay = new Map(nodes.map((name, index) => [name, index]))
   const firsts = Array.from({ length: partitionCount }, (_, partition) => {
     if (nodes.length === 0) return 0
@@ -67,21 +72,47 @@ function interleaved(members: readonly RingNode[]): readonly string[] {
   return placed.map(({ name }) => name)
 }
 
+/** What an order of nodes costs. */
+type Cost = (nodes: readonly string[]) => number
+
 /** Keeps the remaining nodes in their order, and inserts each new one where zones alternate best. */
 function withOrder(
   before: readonly string[],
   zones: ReadonlyMap<string, string>,
-  replicas: number,
+  cost: Cost,
 ): readonly string[] {
-  let nodes = before.filter((name) => zones.has(name))
+  const kept = before.filter((name) => zones.has(name))
   const added = [...zones.keys()].filter((name) => !before.includes(name)).sort(compare)
-  for (const name of added) {
-    const choices = Array.from({ length: nodes.length + 1 }, (_, at) => nodes.toSpliced(at, 0, name))
-    const costs = choices.map((choice) => sharedZones(choice, zones, replicas))
-    // The last of the best places: at the end, unless another place is better.
-    nodes = choices[costs.lastIndexOf(Math.min(...costs))]!
-  }
-  return nodes
+  return added.reduce<readonly string[]>((nodes, name) => withInserted(nodes, name, cost), kept)
+}
+
+/** Inserts a node at the last of the best places: at the end, unless another place is better. */
+function withInserted(nodes: readonly string[], name: string, cost: Cost): readonly string[] {
+  const { length } = nodes
+  return cheapest(
+    Array.from({ length: length + 1 }, (_, at) => nodes.toSpliced(length - at, 0, name)),
+    cost,
+  )
+}
+
+/**
+ * Inserting is not enough where the nodes of one zone were added after all those of another: then one node after the
+ * other gets another place, or all of them do.
+ */
+function withZonesApart(
+  nodes: readonly string[],
+  members: readonly RingNode[],
+  cost: Cost,
+): readonly string[] {
+  const others = nodes.map((name) => withInserted(nodes.toSpliced(nodes.indexOf(name), 1), name, cost))
+  const best = cheapest([nodes, ...others, interleaved(members)], cost)
+  return best === nodes ? nodes : withZonesApart(best, members, cost)
+}
+
+/** The first of the choices that cost least. */
+function cheapest(choices: readonly (readonly string[])[], cost: Cost): readonly string[] {
+  const costs = choices.map((each) => cost(each))
+  return choices[costs.indexOf(Math.min(...costs))]!
 }
 
 /** Counts the owners that share their zone with another owner of the same partitions. */
