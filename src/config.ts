@@ -93,9 +93,18 @@ export function isHttpOpen({ httpApiKey, apiKeysFile }: Config): boolean {
   return httpApiKey === undefined && apiKeysFile === undefined
 }
 
-/** Whether both ports speak TLS. */
+/**
+ * Whether both ports speak TLS.
+ *
+ * @throws ConfigError if CERTS_DIR has no files: a wrong path must not leave the ports plaintext
+ */
 export function speaksTls({ certsDir }: Config): boolean {
-  return certsDir !== undefined && existsSync(join(certsDir, 'server'))
+  if (certsDir === undefined) return false
+  const [server, nats] = ['server', 'nats'].map((name) => existsSync(join(certsDir, name)))
+  if (server || nats) return server!
+  throw new ConfigError(
+    `CERTS_DIR: ${JSON.stringify(certsDir)} has neither a directory server, with tls.crt and tls.key, nor a directory nats`,
+  )
 }
 
 /** Whether callers must present a certificate. */

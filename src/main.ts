@@ -78,6 +78,7 @@ export async function startService(
   keepTicksFast()
   embeddingEndpoint(config)
   rerankEndpoint(config)
+  speaksTls(config)
   await openHttpWarning(config)
   logger.info({ version: version(), node, settings: changedSettings(config) }, 'vicinal starts')
   const closers: Closer[] = []

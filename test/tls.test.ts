@@ -203,6 +203,10 @@ describe('a service with a certificate', { skip: !hasOpenssl && 'openssl not ins
       /tls\.crt \(CERTS_DIR\) cannot be read/,
     )
     writeFileSync(crt, kept)
+    await assert.rejects(
+      startTestService({ CERTS_DIR: join(certificates.directory, 'server') }),
+      /CERTS_DIR: ".*server" has neither a directory server, with tls\.crt and tls\.key, nor a directory nats/,
+    )
   })
 })
 
