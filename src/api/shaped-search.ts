@@ -142,8 +142,10 @@ class ShapedSearch {
     const { like, unlike } = this.#shape
     const { vector: own, metric } = this.#query
     if (like.length + unlike.length === 0) return
+    const turn = new Turn()
     const read = async (id: string, field: string): Promise<Float32Array> => {
       this.#without.add(id)
+      if (turn.isOver) await turn.next()
       const point = await this.#database.get(id, { signal: this.#call.signal })
       if (point === undefined) throw new DatabaseError('not_found', `point ${id} of ${field} not found`)
       return point.vector
@@ -153,8 +155,8 @@ class ShapedSearch {
     if (typeof own === 'string') near.push(await read(own, this.#call.fields.nearId))
     else if (own.length > 0) near.push(own)
     const isCosine = metric === 'Cosine'
-    const toward = meanOf(near, isCosine)
-    const away = far.length === 0 ? undefined : meanOf(far, isCosine)
+    const toward = await inTurns(meanOf(near, isCosine))
+    const away = far.length === 0 ? undefined : await inTurns(meanOf(far, isCosine))
     const vector = Float32Array.from(toward, (value, at) =>
       away === undefined ? value : 2 * value - away[at]!,
     )
@@ -571,11 +573,12 @@ function inOrder(a: Candidate, b: Candidate): number {
   return b.score - a.score || a.distance - b.distance || a.sequence - b.sequence
 }
 
-function meanOf(vectors: readonly Float32Array[], isOfUnitLength: boolean): Float64Array {
+function* meanOf(vectors: readonly Float32Array[], isOfUnitLength: boolean): Generator<void, Float64Array> {
   const mean = new Float64Array(vectors[0]!.length)
   for (const vector of vectors) {
     const length = isOfUnitLength ? Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0)) || 1 : 1
     for (let at = 0; at < mean.length; at += 1) mean[at]! += vector[at]! / length / vectors.length
+    yield
   }
   return mean
 }
