@@ -2,6 +2,7 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from '../base/log.ts'
+import { meanRecall, type SourceRecall } from '../index/audit.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
 import type { GraphDistanceSource } from '../points/database.ts'
 import type { DeadSlots, Reachability } from './graph-repair.ts'
@@ -81,7 +82,10 @@ export class GraphBuilds {
     this.#checking.add(graph)
     if (graph === 0 && !graphs.sources.isActive(0)) graphs.beginStart()
     try {
-      const recall = await scheduler.submit({ kind: 'check', graph, ...sample })
+      const recalls: SourceRecall[] = []
+      while (recalls.length < sample.queries.length)
+        recalls.push(...(await scheduler.submit({ kind: 'check', graph, ...sample, from: recalls.length })))
+      const recall = meanRecall(recalls)
       const before = graphs.sources.chosen[graph]
       const best = bestSource(recall)
       // A graph on rows finds at least what a graph on codes would.

@@ -252,7 +252,7 @@ const checkedGrowth = 4
 const queriesMax = 24
 const othersMin = 128
 const othersMax = 8192
-/** Components of all sampled points: computing their distances takes at most a few hundred milliseconds. */
+/** Components of all sampled points: computing the distances of a query to them takes some milliseconds. */
 const componentsMax = 4_194_304
 /** A distance source that finds a smaller share of the true nearest points is worth replacing by a slower one. */
 const recallMin = 0.95

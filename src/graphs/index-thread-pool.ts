@@ -1,12 +1,11 @@
 import { assert } from '../base/errors.ts'
 import type { FileMoment } from '../base/files.ts'
-import type { SourceRecall } from '../index/audit.ts'
+import type { SourceCheck, SourceRecall } from '../index/audit.ts'
 import type { SampleWalks, WalksDone } from '../index/graph.ts'
 import type { ReachScan } from '../index/graph-check.ts'
 import type { CheckpointMeta } from '../index/graph-file.ts'
-import type { Hit } from '../index/hits.ts'
 import type { Route } from '../index/routes.ts'
-import type { IndexQuery } from '../index/searcher.ts'
+import type { SearchedSome, SomeSearch } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { IdPages } from '../points/id-table.ts'
@@ -219,11 +218,8 @@ export interface TaskResults {
     task: MeasuredGraph & { readonly slots: readonly number[]; readonly scan: ReachScan }
     result: { readonly seen: number; readonly linked: number }
   }
-  /** Measures how well each distance source distinguishes slots. */
-  check: {
-    task: GraphPlace & { readonly queries: readonly number[]; readonly others: readonly number[] }
-    result: SourceRecall
-  }
+  /** Measures for some milliseconds how well each distance source distinguishes slots: see `checkSources`. */
+  check: { task: GraphPlace & SourceCheck; result: readonly SourceRecall[] }
   /** Walks for one query after the other for some milliseconds, and returns what that cost. */
   walk: { task: MeasuredGraph & SampleWalks; result: WalksDone }
   /** Joins the pages of a segment for some milliseconds; parameters and result as for `joinPages`. */
@@ -250,15 +246,8 @@ export interface TaskResults {
     task: TaskResults['saveSlots']['task'] & { readonly rows: StoredRows }
     result: number | undefined
   }
-  /** Searches the slots below `slotCount`; returns the hits found so far once `stop` is 1. */
-  search: {
-    task: {
-      readonly queries: readonly IndexQuery[]
-      readonly slotCount: number
-      readonly stop: Int32Array
-    }
-    result: readonly (readonly Hit[])[]
-  }
+  /** Searches for some milliseconds: see `searchSome`. Ends when `stop` is 1; its hits are then incomplete. */
+  search: { task: SomeSearch & { readonly stop: Int32Array }; result: SearchedSome }
 }
 
 export interface FilledSlots {

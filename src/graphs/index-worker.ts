@@ -7,7 +7,7 @@ import { unreachableSlots } from '../index/graph-check.ts'
 import { loadGraph, saveGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
 import { joinPages } from '../index/huge-pages.ts'
-import { rangesOf, Searcher } from '../index/searcher.ts'
+import { Searcher } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import { Slots } from '../index/slots.ts'
 import { instantiateKernels } from '../kernels/wasm-module.ts'
@@ -89,10 +89,9 @@ function post(message: DetachedMessage | FaultMessage | ResultMessage): void {
 
 function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResults]['result'] {
   const { searcher, segments } = index
-  if (task.kind === 'search') {
-    const ranges = rangesOf(segments, task.slotCount)
-    return searcher.search(task.queries, ranges, () => Atomics.load(task.stop, 0) === 1).lists()
-  }
+  const endMs = performance.now() + taskMs
+  const isOver = (): boolean => performance.now() >= endMs
+  if (task.kind === 'search') return searcher.searchSome(task, isOver, () => Atomics.load(task.stop, 0) === 1)
   const segment = segments[task.ordinal]!
   if (task.kind === 'fill') return fill(index, segment, task)
   if (task.kind === 'loadSlots') return loadSlots(segment, task.rows, task.ids, task.path, task.moment)
@@ -101,8 +100,6 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
     saveSlots({ segment, slotCount, ids: task.ids }, task.path, task.moment)
     return undefined
   }
-  const endMs = performance.now() + taskMs
-  const isOver = (): boolean => performance.now() >= endMs
   if (task.kind === 'joinPages') return joinPages(segment, task.slots, task.from, isOver)
   const thread = searcher.graph(task.ordinal, task.graph)
   switch (task.kind) {
@@ -121,7 +118,7 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
     case 'reconnect':
       return thread.reconnect(task.slots, task.scan, task.distanceKind, isOver)
     case 'check':
-      return checkSources(segment, thread, task.graph, task.queries, task.others)
+      return checkSources(segment, thread, task, isOver)
     case 'walk':
       return thread.walk(task, task.distanceKind, isOver)
     case 'save':

@@ -14,6 +14,7 @@ import {
 } from '../index/audit.ts'
 import { measureReaches } from '../index/graph.ts'
 import { graphDistanceMetrics, type Route } from '../index/routes.ts'
+import { searchByPieces } from '../index/searcher.ts'
 import { queriesPerScanMax } from '../index/segment.ts'
 import type { BinRecall, MetricPlan } from '../points/database.ts'
 import type { Checkpoints, GraphBuilds } from './graph-builds.ts'
@@ -344,10 +345,12 @@ export class RecallControl {
     const isStopped = (): boolean => stop[0] === 1
     this.#stopWord = stop
     try {
-      return await audit(async (queries) => {
-        const found = await scheduler.submit({ kind: 'search', queries, slotCount, stop })
-        return isStopped() ? undefined : found
-      }, isStopped)
+      const search: AuditSearch = (queries) =>
+        searchByPieces(queries, slotCount, async (piece) => {
+          const some = await scheduler.submit({ kind: 'search', ...piece, stop })
+          return isStopped() ? undefined : some
+        })
+      return await audit(search, isStopped)
     } finally {
       this.#stopWord = undefined
       this.#canBePostponed = false

@@ -334,6 +334,18 @@ export function* randomBits(
 /** Generating this many words takes a few tenths of a millisecond. */
 const wordsPerStep = 8192
 
+/** A check of the distance sources of a graph, query by query. */
+export interface SourceCheck {
+  /** The graph whose metric is checked. */
+  readonly graph: number
+  /** Local slots, a subset of `others`, whose rows are in memory. */
+  readonly queries: readonly number[]
+  /** Local slots to search. */
+  readonly others: readonly number[]
+  /** The position of the first query that is left. */
+  readonly from: number
+}
+
 /**
  * For each distance source: the share of the true nearest that are among the first slots, as many as a search reranks.
  */
@@ -348,33 +360,39 @@ export type SourceRecall = Readonly<Partial<Record<DistanceSource, number>>>
  * For each query, the nearest of `others` are found by exact distance. The share of them that are among the `ranked`
  * nearest by a distance kind is the best recall that a graph with this kind can reach, however well it is linked.
  *
- * @param graph the graph whose metric is checked
- * @param queries local slots, a subset of `others`, whose rows are in memory
- * @param others local slots to search
+ * @param isOver called after each query; once it returns true, the remaining queries are left
+ * @returns the shares of the first queries from `from` on, at least of one
  */
 export function checkSources(
   { layout }: SegmentHandle,
   access: GraphAccess,
-  graph: number,
-  queries: readonly number[],
-  others: readonly number[],
-): SourceRecall {
+  { graph, queries, others, from }: SourceCheck,
+  isOver: () => boolean,
+): SourceRecall[] {
   const metric = graphDistanceMetrics[graph]!
   // Slots are encoded when they are linked, and most of these are not linked yet.
-  access.encode(others)
-  const recalls: Partial<Record<DistanceSource, number>> = {}
-  const truths = queries.map((slot) => {
+  if (from === 0) access.encode(others)
+  const recalls: SourceRecall[] = []
+  const sources = layout.codeBytes > 0 ? (['codes', 'rows'] as const) : (['rows'] as const)
+  do {
+    const slot = queries[from + recalls.length]!
     const distances = Float64Array.from(others, (other) => access.exactDistance(slot, other, metric))
-    return { distances, farthest: distances.toSorted()[Math.min(nearest, others.length) - 1]! }
-  })
-  for (const on of layout.codeBytes > 0 ? (['codes', 'rows'] as const) : (['rows'] as const)) {
-    const distanceKind = distanceKindOf(metric, layout, on)
-    const shares = queries.map((slot, at) =>
-      shareOf(truths[at]!, access.distances(slot, others, distanceKind)),
-    )
-    recalls[on] = shares.reduce((sum, share) => sum + share, 0) / shares.length
-  }
+    const farthest = distances.toSorted()[Math.min(nearest, others.length) - 1]!
+    const shares = sources.map((on) => {
+      const measured = access.distances(slot, others, distanceKindOf(metric, layout, on))
+      return [on, shareOf({ distances, farthest }, measured)]
+    })
+    recalls.push(Object.fromEntries(shares))
+  } while (from + recalls.length < queries.length && !isOver())
   return recalls
+}
+
+/** Returns the mean recall of the queries of a check. */
+export function meanRecall(recalls: readonly SourceRecall[]): SourceRecall {
+  const sources = Object.keys(recalls[0]!) as DistanceSource[]
+  return Object.fromEntries(
+    sources.map((on) => [on, recalls.reduce((sum, recall) => sum + recall[on]!, 0) / recalls.length]),
+  )
 }
 
 /** Distances of one query to all slots; `farthest` is that of the last of the nearest. */

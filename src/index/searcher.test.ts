@@ -7,7 +7,7 @@ import { seededRandom } from '../../test/support/random.ts'
 import { writeRows } from '../../test/support/row-files.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { distanceKindOf } from './routes.ts'
-import { type IndexQuery, noWork, rangesOf, Searcher } from './searcher.ts'
+import { type IndexQuery, noWork, rangesOf, Searcher, searchByPieces } from './searcher.ts'
 import { efMax, liveStates, SlotColumns } from './segment.ts'
 import { newFilterId, type SlotBits } from './slot-filter.ts'
 import { VectorIndex } from './vector-index.ts'
@@ -152,4 +152,32 @@ describe(`a walk through two segments, seed ${seed}`, () => {
       assert.ok(work.measured < 500, `${work.measured} rows were read`)
     })
   }
+})
+
+it(`a search by pieces finds the same, a few long vectors or one walk a piece, seed ${seed}`, async () => {
+  const [long, near, count] = [65_535, 25, 40]
+  const random = seededRandom(seed)
+  const sizes = { dimension: long, maxThreads: 1, maxLimit: 100, m: 8, efConstruction: 16 }
+  const index = new VectorIndex({ ...sizes, kernels, segmentSlots: near })
+  for (let slot = 0; slot < count; slot += 1)
+    index.place(slot, Float32Array.from({ length: long }, random), slot + 1)
+  const searcher = new Searcher(kernels, 0)
+  index.onSegment((segment) => searcher.attach(segment))
+  for (const [ordinal, slots] of [near, count - near].entries())
+    searcher.graph(ordinal, 0).link(Array(slots).keys())
+  const walk = { graph: 0, distanceKind: distanceKindOf('Euclidean', index.layout), efMultiplier: 1 }
+  for (const route of [undefined, walk]) {
+    const queries = Array.from({ length: 16 }, (_, slot): IndexQuery => {
+      return { vector: index.read(2 * slot), metric: 'Euclidean', k, ef, route }
+    })
+    const never = (): boolean => false
+    let pieces = 0
+    const found = await searchByPieces(queries, count, (piece) => {
+      pieces += 1
+      return searcher.searchSome(piece, () => true, never)
+    })
+    assert.deepEqual(found, searcher.search(queries, rangesOf(index.segments, count), never).lists())
+    assert.ok(pieces >= 10, `${pieces} pieces`)
+  }
+  index.close()
 })

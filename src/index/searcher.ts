@@ -3,9 +3,9 @@ import type { KernelModule } from '../kernels/wasm-module.ts'
 import { FlatScanner, type ScanQuery } from './flat-scanner.ts'
 import { GraphAccess } from './graph.ts'
 import { GraphState } from './graph-state.ts'
-import { Hits } from './hits.ts'
+import { type Hit, Hits } from './hits.ts'
 import type { Route } from './routes.ts'
-import { efMax, liveStates, type SegmentHandle } from './segment.ts'
+import { efMax, liveStates, type SegmentHandle, type SegmentLayout } from './segment.ts'
 import { countBits, LaneFilter, type SlotBits } from './slot-filter.ts'
 
 /** Slots [from, to) of a segment, numbered within it. */
@@ -51,6 +51,21 @@ export interface QueryWork {
 /** Returns the work of a query that has not been started. */
 export function noWork(): QueryWork {
   return { compared: 0, measured: 0, microseconds: 0, hasGivenUp: false }
+}
+
+/** A search that is done piece by piece. All of its queries have a route, or none has. */
+export interface SomeSearch {
+  readonly queries: readonly IndexQuery[]
+  /** Queries without a route search the slots from this one on. */
+  readonly from: number
+  readonly slotCount: number
+}
+
+export interface SearchedSome {
+  /** The hits of the first queries. */
+  readonly hits: readonly (readonly Hit[])[]
+  /** Where these queries must continue; undefined if they are answered. */
+  readonly from: number | undefined
 }
 
 /** Searches for one thread. It has a scanner and the graphs of each segment, over the thread's own lane of scratch. */
@@ -122,6 +137,31 @@ export class Searcher {
       })
     }
     return hits
+  }
+
+  /**
+   * Searches until it is over, at least a little: for one query with a route after the other, or for all queries together
+   * from slot to slot.
+   */
+  searchSome(
+    { queries, from, slotCount }: SomeSearch,
+    isOver: () => boolean,
+    isCancelled: () => boolean,
+  ): SearchedSome {
+    if (queries[0]!.route !== undefined) {
+      const hits: Hit[][] = []
+      do hits.push(this.search([queries[hits.length]!], [], isCancelled).list(0))
+      while (hits.length < queries.length && !isOver())
+      return { hits, from: undefined }
+    }
+    const hits = new Hits(queries.map(({ k }) => k))
+    const step = slotsPerLook(this.#segments[0]!.layout, queries.length)
+    let at = from
+    do {
+      this.search(queries, rangesOf(this.#segments, Math.min(at + step, slotCount), at), isCancelled, hits)
+      at += step
+    } while (at < slotCount && !isOver())
+    return { hits: hits.lists(), from: at < slotCount ? at : undefined }
   }
 
   /** Scans the matching slots by their codes, and measures the nearest of them exactly. */
@@ -218,12 +258,36 @@ export class Searcher {
     for (const { ordinal, from, to } of ranges) {
       const scanner = this.#scanners[ordinal]!
       scanner.begin(queries, matching && this.#filters[ordinal]!.place(matching))
-      for (let at = from; at < to && !isCancelled(); at += rowsBetweenChecks) {
-        scanner.scanRange(at, Math.min(at + rowsBetweenChecks, to))
+      const step = slotsPerLook(this.#segments[ordinal]!.layout, queries.length)
+      for (let at = from; at < to && !isCancelled(); at += step) {
+        scanner.scanRange(at, Math.min(at + step, to))
       }
       for (const [at, found] of scanner.finish().entries()) hits.add(lists[at]!, found)
     }
   }
+}
+
+/**
+ * Searches piece by piece.
+ *
+ * @param some searches a piece; returns undefined to end the search
+ */
+export async function searchByPieces(
+  queries: readonly IndexQuery[],
+  slotCount: number,
+  some: (piece: SomeSearch) => SearchedSome | undefined | Promise<SearchedSome | undefined>,
+): Promise<Hit[][] | undefined> {
+  const found = new Hits(queries.map(({ k }) => k))
+  let from: number | undefined
+  for (let done = 0; done < queries.length; ) {
+    const piece = await some({ queries: queries.slice(done), from: from ?? 0, slotCount })
+    if (piece === undefined) return undefined
+    const hits = Hits.of(piece.hits)
+    for (let list = 0; list < hits.length; list += 1) found.add(done + list, hits, list)
+    from = piece.from
+    if (from === undefined) done += hits.length
+  }
+  return found.lists()
 }
 
 /** Runs a search, and adds its time to the work of its queries. */
@@ -268,17 +332,21 @@ function countScan(
   }
 }
 
-/** Returns the slots below `slotCount` as a range for each segment. */
-export function rangesOf(segments: readonly SegmentHandle[], slotCount: number): SlotRange[] {
-  return segments.map(({ ordinal, firstSlot, layout }) => ({
-    ordinal,
-    from: 0,
-    to: Math.max(0, Math.min(layout.capacity, slotCount - firstSlot)),
-  }))
+/** Returns the slots of [from, to) as a range for each segment. */
+export function rangesOf(segments: readonly SegmentHandle[], to: number, from = 0): SlotRange[] {
+  return segments.map(({ ordinal, firstSlot, layout }) => {
+    const within = (slot: number): number => Math.max(0, Math.min(layout.capacity, slot - firstSlot))
+    return { ordinal, from: within(from), to: within(to) }
+  })
+}
+
+/** Returns how many slots take a few milliseconds to scan, however long their vectors are. */
+export function slotsPerLook({ rowBytes }: SegmentLayout, queries: number): number {
+  return Math.max(1, Math.floor(bytesPerLook / (rowBytes * queries)))
 }
 
 /** A scan by codes has at least this many candidates beyond k for exact measurement, more than a walk has. */
 const beyondMin = 64
 
-/** Scanning this many rows takes a few milliseconds, short enough to notice soon that the caller disconnected. */
-const rowsBetweenChecks = 4096
+/** Rows of so many bytes are scanned in a few milliseconds, short enough to notice soon that the caller disconnected. */
+const bytesPerLook = 16 * 1024 * 1024
