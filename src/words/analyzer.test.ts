@@ -106,6 +106,17 @@ describe('words seen before', () => {
     }
   })
 
+  it('have stems in Bulgarian, where the stemmer replaces letters', () => {
+    const analyzer = new Analyzer('bulgarian')
+    const stemsOf = (text: string): readonly string[] => [...analyzer.queryTerms(text, []).keys()]
+    assert.deepEqual(stemsOf('театър театри театърът'), ['театр'])
+    assert.deepEqual(stemsOf('учебник учебници, монах монаси, свободен свободна'), [
+      'учебник',
+      'монах',
+      'свободн',
+    ])
+  })
+
   it('are forgotten when there are too many, and found again', () => {
     const analyzer = new Analyzer('none')
     const text = Array.from({ length: 150_000 }, (_, index) => `w${index}`).join(' ')

@@ -6,7 +6,7 @@
  */
 import { stemmer as arabic } from '@orama/stemmers/arabic'
 import { stemmer as armenian } from '@orama/stemmers/armenian'
-import { stemmer as bulgarian } from '@orama/stemmers/bulgarian'
+import { stemmer as bulgarianOfLetters } from '@orama/stemmers/bulgarian'
 import { stemmer as danish } from '@orama/stemmers/danish'
 import { stemmer as dutch } from '@orama/stemmers/dutch'
 import { stemmer as finnish } from '@orama/stemmers/finnish'
@@ -37,6 +37,13 @@ export const languages: typeof wordLanguages = wordLanguages
 export type Language = WordLanguage
 
 type Stemmer = (word: string) => string
+
+/** This stemmer replaces letters in place, and a text throws then: it gets a list of them. */
+function bulgarian(word: string): string {
+  const letters = word.split('')
+  const substring = (from: number, to: number): string => letters.slice(from, to).join('')
+  return bulgarianOfLetters(Object.assign(letters, { substring }) as unknown as string)
+}
 
 export const stemmers: Readonly<Record<Language, Stemmer>> = {
   arabic,
