@@ -15,6 +15,7 @@ import { describe, it } from 'node:test'
 import { createLogger } from '../src/base/log.ts'
 import { appendBatch } from '../src/cluster/log/publisher.ts'
 import { encodeRequest } from '../src/cluster/log/request-codec.ts'
+import { removeMember } from '../src/cluster/membership/ownership.ts'
 import { PartitionDigest } from '../src/storage/applied.ts'
 import { openDataStore } from '../src/storage/data-store.ts'
 import { statusOf } from './support/cluster-status.ts'
@@ -273,6 +274,8 @@ describe('the command line', () => {
     await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
     assertEnded(await vicinal('refetch', 'b'), 2, /confirm with --yes/)
     assertEnded(await vicinal('refetch', 'nobody', '--yes'), 1, /no node nobody in this cluster/)
+    // There are two nodes for the usual three copies.
+    assertEnded(await vicinal('replicas', '1'), 2, /each point is on 2 nodes, and would be on 1,/)
     const place = join(a.dataDir, 'backups')
     assertEnded(await run(['backup', place, '--http', a.httpUrl]), 0, /^default: 5 points, \d+ bytes$/m)
     const restored = join(a.dataDir, 'restored')
@@ -286,7 +289,7 @@ describe('the command line', () => {
   })
 })
 
-describe('a node that is drained', () => {
+describe('a node that is drained or removed', () => {
   it('is not ready until it is undrained', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
@@ -301,6 +304,14 @@ describe('a node that is drained', () => {
     await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
     const missing = await fetch(`${a.httpUrl}/cluster/nodes/c/drain`, { method: 'POST' })
     assert.equal(missing.status, 404)
+  })
+
+  it('joins again when it is back after it was removed, without a restart', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a] = cluster.services as [TestService]
+    await removeMember(cluster.documents.connect(), 'b')
+    await until(async () => (await statusOf(a)).nodes[1]!.partitions.owned === 256)
+    await call(a, 'POST', '/cluster/nodes/b/drain')
   })
 
   it('refuses to fetch everything again, and stays drained; so does one that does not run', async () => {

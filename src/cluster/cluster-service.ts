@@ -161,12 +161,16 @@ export class ClusterService {
         throw error
       })
     this.#need = await this.#needOf(data)
+    await this.#answered(() => this.#enter())
+    this.#watching ??= this.#watch()
+    return this.#need === undefined ? 'usable' : 'unusable'
+  }
+
+  async #enter(): Promise<void> {
     const { node, zone, replicas, dimension = null } = this.#options
     const member = { zone, address: this.#options.address() }
     const entry = { node, member, replicas, dimension, mayFound: this.#need === undefined }
-    await this.#answered(() => enter(this.#documents, entry, this.#logger))
-    this.#watching ??= this.#watch()
-    return this.#need === undefined ? 'usable' : 'unusable'
+    await enter(this.#documents, entry, this.#logger)
   }
 
   /** Resolves when something has happened to a node that runs, and nothing keeps it from leaving its state. */
@@ -303,6 +307,9 @@ export class ClusterService {
     if (hasTwin && !this.#now.hasTwin) this.#logger.error(twinMessage(self))
     this.#now.hasTwin = hasTwin
     const isRunning = this.#now.state === 'serving' || this.#now.state === 'draining'
+    // It was removed while it was cut off or stopped, and is back.
+    if (isRunning && memberOf(view.topology, self) === undefined)
+      await this.#enter().catch((err: unknown) => this.#logger.warn({ err }, 'this node cannot join again'))
     const logId = shortIdOf(log)
     for (const [name, { lostLog, position }] of view.announced) {
       if (isRunning && lostLog === logId)
