@@ -64,8 +64,8 @@ async function setReplicas(
   const replicas = Number(count)
   if (!Number.isInteger(replicas) || replicas < 1) throw new UsageError(`${count} is not a number of nodes`)
   const service = httpService(options, environment)
-  const { partitions } = await statusFrom(service)
-  const before = partitions.replicas
+  const { partitions, nodes } = await statusFrom(service)
+  const before = Math.min(partitions.replicas, nodes.length)
   if (replicas < before && !options.yes) {
     throw new UsageError(
       `each point is on ${before} nodes, and would be on ${replicas}, so that ${before - replicas} fewer nodes may fail at a time; confirm with --yes`,
@@ -73,7 +73,7 @@ async function setReplicas(
   }
   await textOf(await fetchFrom(service, httpRequest('SetReplicas', { count: replicas })))
   console.log(
-    `each point will be on ${replicas === 1 ? 'one node' : `${replicas} nodes`}: \`vicinal cluster status\` shows how many copies are still to be fetched and deleted`,
+    `each point will be on ${replicas === 1 ? 'one node' : `up to ${replicas} nodes`}: \`vicinal cluster status\` shows how many copies are still to be fetched and deleted`,
   )
 }
 
