@@ -29,6 +29,7 @@ describe('the first use of the console', { skip: missingChromium }, () => {
       },
     }))
     await send('PUT', 'collections/shop', {})
+    await send('PUT', `collections/${'w'.repeat(63)}`, {})
     const answer = await send('POST', 'collections/shop/points/batch', { vectors })
     ids = ((await answer.json()) as { readonly point_ids: readonly string[] }).point_ids
   })

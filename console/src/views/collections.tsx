@@ -56,7 +56,7 @@ export function Collections(): JSX.Element {
       {collections.value !== undefined && (
         <Panel class="flush">
           <div class="table-wrap">
-            <table class="stacking">
+            <table class="stacking collection-list">
               <thead>
                 <tr>
                   <th scope="col">Name</th>
@@ -126,7 +126,7 @@ function CollectionRow(props: {
           formatCount(dimension)
         )}
       </td>
-      <td data-label="Graph" class="muted">
+      <td data-label="Graph" class="muted nowrap">
         m {hnsw.m}, ef {hnsw.ef_construction}
       </td>
       <td data-label="Aliases">
