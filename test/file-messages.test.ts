@@ -78,18 +78,20 @@ describe('unusable files', () => {
     await writeFile(join(damaged, 'collections.mdb'), '', { mode: 0o400 })
     await chmod(closed, 0o555)
     if (own === 0) await chown(damaged, user, user)
-    for (const [dataDir, path] of [
-      [closed, closed],
-      [join(closed, 'new'), join(closed, 'new')],
-      [damaged, join(damaged, 'collections.mdb')],
+    for (const [command, dataDir, path] of [
+      ['serve', closed, closed],
+      ['serve', join(closed, 'new'), join(closed, 'new')],
+      ['serve', damaged, join(damaged, 'collections.mdb')],
+      ['doctor', closed, closed],
+      ['export', closed, closed],
     ] as const) {
-      const child = spawn(process.execPath, [main, 'serve', '--data-dir', dataDir], { env: {}, uid: user })
+      const child = spawn(process.execPath, [main, command, '--data-dir', dataDir], { env: {}, uid: user })
       let stderr = ''
       child.stderr.setEncoding('utf8').on('data', (text: string) => {
         stderr += text
       })
       const [code] = (await once(child, 'close')) as [number]
-      const message = `vicinal: data directory ${dataDir} (DATA_DIR) cannot be used: this user (${user}) may not write there: change the owner, or set DATA_DIR to another directory (${path})\n`
+      const message = `vicinal: data directory ${dataDir} (DATA_DIR) cannot be used: this user (${user}) may not write there: run it as the owner, change the owner, or set DATA_DIR to another directory (${path})\n`
       assert.deepEqual([code, stderr], [1, message])
     }
   })

@@ -12,7 +12,12 @@ import { type Config, readConfig } from '../config.ts'
 import { mainNumber } from '../storage/catalog.ts'
 import { DirectorySurvey, repair } from '../storage/check/survey.ts'
 import { openDataStore } from '../storage/data-store.ts'
-import { checkReplaced, databasePath, indexDirectory } from '../storage/files/data-directory.ts'
+import {
+  checkReplaced,
+  checkWritable,
+  databasePath,
+  indexDirectory,
+} from '../storage/files/data-directory.ts'
 import type { Backup, BackupManifest, Backups } from '../storage/snapshot/backup.ts'
 import {
   continues,
@@ -137,6 +142,8 @@ export async function* changesOfData(config: Config, choice: ChangesChoice): Asy
 async function openStored(config: Config): Promise<AsyncDisposable & { readonly store: DataStore }> {
   const { dataDir } = config
   checkReplaced(dataDir)
+  // A user who may not read the directory sees no files there.
+  if (existsSync(dataDir)) checkWritable(dataDir)
   // Opening would create missing files.
   if (!existsSync(databasePath(dataDir))) {
     throw new Error(`nothing is stored in ${dataDir}`)

@@ -10,7 +10,6 @@ import { Turn } from '../base/turns.ts'
 import { Catalog, type CatalogChange, clearLeftovers, mainNumber, removeDirectory } from './catalog.ts'
 import { journalBytes } from './changes/change-journal.ts'
 import {
-  checkWritable,
   collectionDirectory,
   DirectoryLock,
   databasePath,
@@ -78,7 +77,6 @@ export async function openDataStore(given: StoreOptions): Promise<DataStore> {
   const options = { ...given, dataDir: resolve(given.dataDir) }
   const { dataDir } = options
   makeDirectory(dataDir)
-  checkWritable(dataDir)
   const lock = DirectoryLock.acquire(dataDir)
   try {
     finishReplacement(dataDir)

@@ -107,7 +107,7 @@ function orUnusable<Result>(dataDir: string, use: () => Result): Result {
 }
 
 const faults: Readonly<Record<string, string>> = {
-  EACCES: `this user${process.getuid === undefined ? '' : ` (${process.getuid()})`} may not write there: change the owner, or set DATA_DIR to another directory`,
+  EACCES: `this user${process.getuid === undefined ? '' : ` (${process.getuid()})`} may not write there: run it as the owner, change the owner, or set DATA_DIR to another directory`,
   EROFS: 'the file system is mounted read-only: set DATA_DIR to a directory on another',
   EEXIST: 'it is a file: set DATA_DIR to a directory',
   ENOTDIR: 'a part of its path is a file: set DATA_DIR to a directory',
@@ -126,8 +126,9 @@ export class DirectoryLock {
     this.#ownerPath = ownerPath
   }
 
-  /** @throws Error that names the directory and the process that holds it */
+  /** @throws Error that names the directory and the process that holds it, or what this user may not write */
   static acquire(dataDir: string): DirectoryLock {
+    checkWritable(dataDir)
     const ownerPath = join(dataDir, 'lock.pid')
     const path = lockPath(dataDir)
     const database = new DatabaseSync(path)
