@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { Filter } from '../src/base/filter.ts'
 import { createLogger } from '../src/base/log.ts'
 import type { NewPoint } from '../src/base/point.ts'
@@ -85,6 +86,34 @@ async function recordsReadAtStart(
 }
 
 describe('the attributes of many points', () => {
+  it('are tested no further for a caller that is gone', async () => {
+    await using directory = await temporaryDirectory()
+    await withCollection(directory.path, readConfig({}), async (collection) => {
+      await insertIds(collection, points)
+      const of = Array.from({ length: 4000 }, (_, number): Filter => {
+        return {
+          kind: 'condition',
+          path: 'number',
+          test: { op: 'range', bounds: { gte: 2 * number, lt: 2 * number + 1 } },
+        }
+      })
+      const filter: Filter = { kind: 'any', of }
+      const include = { distance: false, payload: true, vector: false, version: false }
+      const reads = [
+        (signal: AbortSignal) => collection.count(filter, signal),
+        (signal: AbortSignal) => collection.list({ filter, limit: 1, include }, { signal }),
+        (signal: AbortSignal) => collection.facets({ filter, paths: ['colour'], limit: 1 }, { signal }),
+      ]
+      for (const read of reads) {
+        const caller = new AbortController()
+        const answer = read(caller.signal)
+        for (let round = 0; round < 3; round += 1) await turn()
+        caller.abort()
+        await assert.rejects(answer, /the caller disconnected/)
+      }
+    })
+  })
+
   it('let a start skip the records, with the same result as a start that reads them', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = directory.path

@@ -45,6 +45,23 @@ describe('work in turns', () => {
     await assert.rejects(async () => inTurns(failing), /in the middle/)
   })
 
+  it('ends between two turns when its caller is gone', async () => {
+    const caller = new AbortController()
+    let steps = 0
+    let hasEnded = false
+    const abandoned = (function* (): Generator<void, void> {
+      try {
+        for (; steps < 1000; steps += 1) yield* slow(1)
+      } finally {
+        hasEnded = true
+      }
+    })()
+    const result = inTurns(abandoned, caller.signal)
+    caller.abort()
+    await assert.rejects(async () => result, /the caller disconnected/)
+    assert.ok(hasEnded && steps < 10, `${steps} steps`)
+  })
+
   it('takes turns with other work, one of them in each round of the event loop', async () => {
     const log: string[] = []
     let rounds = 0

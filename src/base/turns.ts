@@ -1,3 +1,5 @@
+import { cancellation } from './errors.ts'
+
 /**
  * A turn on the event loop, for work that would block it for long. The work runs for a millisecond; then everything
  * else has a turn before the work continues.
@@ -22,13 +24,18 @@ export class Turn {
 /**
  * Runs all steps of some work and returns its result: directly if the work takes no longer than one turn, as it nearly
  * always does, otherwise as a promise.
+ *
+ * @param signal abandons the work between two turns
  */
-export function inTurns<Result>(work: Iterator<void, Result>): Result | Promise<Result> {
+export function inTurns<Result>(
+  work: Iterator<void, Result>,
+  signal?: AbortSignal,
+): Result | Promise<Result> {
   const turn = new Turn()
   for (;;) {
     const step = work.next()
     if (step.done) return step.value
-    if (turn.isOver) return goOn(work, turn)
+    if (turn.isOver) return goOn(work, turn, signal)
   }
 }
 
@@ -40,9 +47,17 @@ export function atOnce<Result>(work: Iterator<unknown, Result, void>): Result {
   }
 }
 
-async function goOn<Result>(work: Iterator<void, Result>, turn: Turn): Promise<Result> {
+async function goOn<Result>(
+  work: Iterator<void, Result>,
+  turn: Turn,
+  signal: AbortSignal | undefined,
+): Promise<Result> {
   for (;;) {
     if (turn.isOver) await turn.next()
+    if (signal?.aborted) {
+      work.return?.()
+      throw cancellation(signal)
+    }
     const step = work.next()
     if (step.done) return step.value
   }

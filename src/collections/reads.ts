@@ -131,7 +131,7 @@ export class ListReader {
     const after = query.cursor === undefined ? 0 : orderOfCursor(query.cursor)
     for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
       if (signal?.aborted) throw cancellation(signal)
-      const page = await this.#attempt(query, after, room)
+      const page = await this.#attempt(query, after, { signal, room })
       if (page !== undefined) return page
     }
     throw new DatabaseError(
@@ -144,12 +144,12 @@ export class ListReader {
   async #attempt(
     { filter, limit, include, ordered }: ListQuery,
     after: number,
-    room: AnswerRoom | undefined,
+    { signal, room }: ReadCall,
   ): Promise<ListPage | undefined> {
     const points = this.#points
     await points.expirations.hideDue()
     const { position } = points.attributes.journal
-    const matching = filter && (await inTurns(points.attributes.evaluate(filter)))
+    const matching = filter && (await inTurns(points.attributes.evaluate(filter), signal))
     const found = await inInsertionOrder(points.table, matching, { after, limit: limit + 1 })
     const last = found.length > limit ? found[limit - 1]!.order : Number.POSITIVE_INFINITY
     const draft = new Draft({ points, reader: this.#reader, include, filter, after, last, ordered, room })
@@ -270,7 +270,9 @@ export async function countPoints(
     if (signal?.aborted) throw cancellation(signal)
     await points.expirations.hideDue()
     const count =
-      filter === undefined ? points.table.size : (await inTurns(points.attributes.evaluate(filter))).count
+      filter === undefined
+        ? points.table.size
+        : (await inTurns(points.attributes.evaluate(filter), signal)).count
     // Points that have expired meanwhile no longer count.
     if (!points.expirations.isDue) return count
   }
@@ -283,8 +285,7 @@ export async function facetsOf(
   { signal, room }: ReadCall = {},
 ): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
   await points.expirations.hideDue()
-  if (signal?.aborted) throw cancellation(signal)
-  return await inTurns(countValues(points, query, room))
+  return await inTurns(countValues(points, query, room), signal)
 }
 
 /**

@@ -110,7 +110,7 @@ export class CollectionSearch {
 
   async #search(queries: readonly SearchQuery[], { signal, room }: ReadCall): Promise<SearchResults> {
     this.#points.hideExpired()
-    const runs = this.#planner.plain(queries) ?? (await this.#plan(queries))
+    const runs = this.#planner.plain(queries) ?? (await this.#plan(queries, signal))
     const startMs = performance.now()
     const hits = await this.#find(runs, signal)
     const searchUs = (performance.now() - startMs) * 1000
@@ -131,12 +131,12 @@ export class CollectionSearch {
     return answers.results()
   }
 
-  async #plan(queries: readonly SearchQuery[]): Promise<Run[]> {
+  async #plan(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<Run[]> {
     const runs: Run[] = []
     const turn = new Turn()
     for (const query of queries) {
       if (turn.isOver) await turn.next()
-      runs.push(await inTurns(this.#planner.plan(query, runs.at(-1)?.touched)))
+      runs.push(await inTurns(this.#planner.plan(query, runs.at(-1)?.touched), signal))
     }
     return runs
   }
@@ -157,7 +157,7 @@ export class CollectionSearch {
   async #searchAgain({ query }: Run, answers: SearchAnswers, signal: AbortSignal | undefined): Promise<void> {
     for (let attempt = 1; attempt < attemptsMax; attempt += 1) {
       this.#points.beforeRepetition?.(query, false)
-      const run = await inTurns(this.#planner.plan(query))
+      const run = await inTurns(this.#planner.plan(query), signal)
       const hits = await this.#find([run], signal)
       if (await inTurns(answers.add(run, hits.length === 0 ? noHits : hits, 0))) return
     }

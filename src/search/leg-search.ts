@@ -105,7 +105,7 @@ export class LegSearch {
     const startMs = performance.now()
     if (!isHybrid(query)) {
       for (const each of [filter, keyFilter]) {
-        if (each !== undefined) await inTurns(this.#points.attributes.matching(each))
+        if (each !== undefined) await inTurns(this.#points.attributes.matching(each), signal)
       }
       const filterUs = microsecondsSince(startMs)
       this.#points.hideExpired()
@@ -133,7 +133,9 @@ export class LegSearch {
     const runs: Run[] = []
     for (const each of legs)
       runs.push(
-        isLast ? atOnce(this.#options.planner.plan(each)) : await inTurns(this.#options.planner.plan(each)),
+        isLast
+          ? atOnce(this.#options.planner.plan(each))
+          : await inTurns(this.#options.planner.plan(each), signal),
       )
     const [run] = runs as [Run]
     const { find, findNow } = this.#options
