@@ -14,7 +14,7 @@ export interface ReadPosition {
 }
 
 /** Which partitions a node holds, and who holds the others. */
-export interface Sharding extends Pick<PlacementOptions, 'owners' | 'isLive'> {
+export interface Sharding extends Pick<PlacementOptions, 'owners' | 'isLive' | 'hasFault'> {
   /** The partitions that this node holds completely at its start. */
   readonly held: PartitionSet
   /** Sends requests to the other nodes. */

@@ -148,7 +148,7 @@ export class ClusterNode {
     this.partitions = partitions
     const { log, name, run = Date.now().toString(36), logger, timeoutMs, logHoldMs, timings } = options
     const { retryMs = usualRetryMs, maxBufferedBytes, maxRequestBytes } = options
-    const { owners, isLive, peers } = options.sharding
+    const { owners, isLive, hasFault, peers } = options.sharding
     const { signal } = this.#stop
     this.#publisher = new Publisher({
       log,
@@ -162,7 +162,7 @@ export class ClusterNode {
       timings,
     })
     const publisher = this.#publisher
-    const placement = new Placement({ self: name, owners, isLive, held: () => this.held })
+    const placement = new Placement({ self: name, owners, isLive, hasFault, held: () => this.held })
     const onPosition = (position: number): void => {
       this.#seen = Math.max(this.#seen, position)
     }

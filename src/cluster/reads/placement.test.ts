@@ -53,6 +53,21 @@ describe('a cover', () => {
     })
   }
 
+  it('asks a node with a fault, such as a full disk, only where no other has the partitions', () => {
+    const owners = Array.from({ length: partitionCount }, () => ['full', 'sound'])
+    const options = {
+      self: 'other',
+      owners: () => owners,
+      held: () => new PartitionSet(),
+      isLive: () => true,
+    }
+    const placement = new Placement({ ...options, hasFault: (node) => node === 'full' })
+    const asked = (avoid?: ReadonlySet<string>): readonly string[] =>
+      placement.cover(all, avoid).parts.map(({ node }) => node)
+    for (let turn = 0; turn < 4; turn += 1) assert.deepEqual(asked(), ['sound'])
+    assert.deepEqual(asked(new Set(['sound'])), ['full'])
+  })
+
   it('asks all nodes in turn', () => {
     const nodes = Array.from({ length: 6 }, (_, index) => ({ name: `n${index}`, zone: '' }))
     const owners = ownersIn(ringOf(nodes, 2))

@@ -26,6 +26,8 @@ export interface PlacementOptions {
   readonly held: () => PartitionSet
   /** Whether another node can be asked now. */
   readonly isLive: (node: string) => boolean
+  /** Whether something keeps another node from applying the log, so that it may let every question wait. Absent: never. */
+  readonly hasFault?: ((node: string) => boolean) | undefined
 }
 
 /** Where the points are, for reads: at the owners in the topology, and at this node. */
@@ -41,12 +43,19 @@ export class Placement {
 
   /**
    * Returns few live nodes that hold some partitions together: the fewest, unless partitions are moving. This node is
-   * one of them if it holds any, since that takes no hop.
+   * one of them if it holds any, since that takes no hop. Nodes with a fault are left out if the others are enough.
    *
    * @param wanted the partitions
    * @param avoid nodes that are not asked
    */
   cover(wanted: PartitionSet, avoid: ReadonlySet<string> = nobody): Cover {
+    const { self, hasFault } = this.#options
+    const faulty = this.#now.nodes.filter((node) => node !== self && hasFault?.(node))
+    const cover = this.#cover(wanted, faulty.length === 0 ? avoid : new Set([...avoid, ...faulty]))
+    return cover.missing.size === 0 || faulty.length === 0 ? cover : this.#cover(wanted, avoid)
+  }
+
+  #cover(wanted: PartitionSet, avoid: ReadonlySet<string>): Cover {
     const { self } = this.#options
     const { groups, nodes, covers } = this.#now
     const live = nodes.filter((node) => !avoid.has(node) && this.#isLive(node))

@@ -76,6 +76,7 @@ export class PartitionMover {
     return {
       owners: () => view.topology.ownership.owners,
       isLive: (node) => view.canBeAsked(node),
+      hasFault: (node) => view.announced.get(node)?.hasFault === true,
       held: this.#heldAtFirst(main),
       peers,
     }
