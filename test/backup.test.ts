@@ -82,6 +82,7 @@ describe('a backup', () => {
     assertEnded(await run(['backup', path('never'), '--data-dir', path('none')]), 1, /nothing is stored in /)
     assert.equal(existsSync(path('never')), false)
     assertEnded(await run(['restore', path('never'), '--data-dir', path('none')]), 1, /never has no backup/)
+    assertEnded(await run(['backup', 'list', path('never')]), 1, /never has no backup/)
     assertEnded(await run(['backup', 'gs://bucket']), 2, /neither a directory nor like s3:\/\/bucket\/prefix/)
     assertEnded(
       await run(['backup', 's3://bucket/a b']),

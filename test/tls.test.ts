@@ -258,6 +258,9 @@ describe('a gRPC client over TLS', { skip: !hasOpenssl && 'openssl not installed
 
   it('gets no answer when it speaks plaintext', async () => {
     await withClient({ timeoutMs: 10_000 }, (client) => assert.rejects(client.insert(point)))
+    const plain = service.httpUrl.replace(/^https/, 'http')
+    const { stderr } = await run(['stats', '--http', plain])
+    assert.match(stderr, /^vicinal: no HTTP service answers at http:.*if it speaks TLS, .* https:/)
   })
 
   it('is used by the command line with --ca-file, or with --tls for the authorities of Node', async () => {

@@ -126,9 +126,11 @@ async function prune(store: ObjectStore, keep: Keep): Promise<void> {
   if (removed > 0) console.log(`removed ${removed} old backups`)
 }
 
-/** Prints the backups in a place, the oldest first. */
+/** Prints the backups in a place, the oldest first. @throws DatabaseError `not_found` if there is none */
 export async function listBackups(place: string, environment: Environment): Promise<void> {
   const backups = await Backups.open(openPlace(place, environment))
+  // An empty list would hide that the place is a wrong one.
+  backups.at()
   let before: BackupManifest | undefined
   for (const { name } of backups.all) {
     const manifest = await backups.manifest(name)

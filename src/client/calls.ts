@@ -274,7 +274,7 @@ export class Session {
  * @param text the message of OpenSSL or Node, which is all that gRPC passes on
  */
 export function tlsFault(where: string, text: string): string | undefined {
-  const remedy = remedies.find(([pattern]) => pattern.test(text))?.[1]
+  const remedy = remedies.find(([pattern]) => pattern.test(`${where} ${text}`))?.[1]
   return remedy && `${remedy(where)} (${text.split('; if the root CA')[0]})`
 }
 
@@ -292,5 +292,9 @@ const remedies: readonly (readonly [RegExp, (where: string) => string])[] = [
   [
     /wrong version number|packet length too long/i,
     (where) => `${where} does not speak TLS: is it the address of the service itself, and not of its proxy?`,
+  ],
+  [
+    /^http:.* other side closed$/,
+    (where) => `no HTTP service answers at ${where}: if it speaks TLS, the address begins with https:`,
   ],
 ]
