@@ -347,6 +347,18 @@ describeBoth('what a caller passes', (transport) => {
     assert.deepEqual((await client.get(id)).payload.attributes, { where })
   })
 
+  it('is the same whether an option is undefined or absent', async () => {
+    const { client } = transport
+    const options = { signal: undefined, consistency: undefined }
+    await client.collections.put('default', { dimension: undefined, hnsw: undefined }, options)
+    const id = await client.insert(pointOf([1, 2]), { ...options, idempotencyKey: undefined })
+    const all = { payload: undefined, attributes: undefined, vector: undefined, version: undefined }
+    const include = { ...all, distance: true, scores: undefined, highlight: undefined }
+    const { hits } = await client.searchHits({ ...queryOf([1, 2]), include }, options)
+    assert.equal(hits[0]!.distance, 0)
+    await client.delete(id, options)
+  })
+
   it('is refused with a message if a field or a value would be ignored or changed', async () => {
     const { client } = transport
     for (const [call, message] of wrongRequests) {

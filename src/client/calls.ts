@@ -14,9 +14,9 @@ import { booleanIn, fieldsOf, oneOf, optional, textIn, textsIn, wholeIn, wrongKi
 
 export interface CallOptions {
   /** How up to date a cluster's answer to a read must be; `session` by default. Has no effect elsewhere. */
-  readonly consistency?: Consistency
+  readonly consistency?: Consistency | undefined
   /** Cancels the call, which then fails with `cancelled`. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface InsertOptions extends CallOptions {
@@ -25,7 +25,7 @@ export interface InsertOptions extends CallOptions {
    * the earlier ids. Up to 255 characters of printable ASCII; use a new key for each insert. The service keeps keys for
    * a day.
    */
-  readonly idempotencyKey?: string
+  readonly idempotencyKey?: string | undefined
 }
 
 /** Options for inserting any number of points. */

@@ -1,6 +1,7 @@
 import type { AuditPage, AuditRecord } from '../api/audit-record.ts'
 import type {
   CollectionSettings,
+  HnswSettings,
   CollectionInfo as StoredInfo,
   WordLanguageChoice,
 } from '../base/collection.ts'
@@ -56,16 +57,16 @@ export interface Point {
 
 /** What an answer has in addition to ids. */
 export interface Include {
-  readonly distance?: boolean
-  readonly payload?: boolean
+  readonly distance?: boolean | undefined
+  readonly payload?: boolean | undefined
   /** Paths of attributes, or true for all. */
-  readonly attributes?: readonly string[] | boolean
-  readonly vector?: boolean
-  readonly version?: boolean
+  readonly attributes?: readonly string[] | boolean | undefined
+  readonly vector?: boolean | undefined
+  readonly version?: boolean | undefined
   /** The score and the BM25 score of a search by words. */
-  readonly scores?: boolean
+  readonly scores?: boolean | undefined
   /** Where the words of a search are in the texts. */
-  readonly highlight?: boolean
+  readonly highlight?: boolean | undefined
 }
 
 /** A nearest-neighbour query; without `ef` the server's default applies. */
@@ -428,7 +429,8 @@ export interface SettingInForce extends Omit<SettingInfo, 'value'> {
 }
 
 /** The settings of a collection; all but words and quotas are fixed when it is created. The service or the first insert decides absent fields. */
-export interface NewCollection extends Partial<Omit<CollectionSettings, 'words' | 'quotas'>> {
+export interface NewCollection extends Omit<CollectionSettings, 'hnsw' | 'words' | 'quotas'> {
+  readonly hnsw?: HnswSettings | undefined
   /** The texts that can be searched by words. Can be changed at any time; null: none. */
   readonly words?: Words | null | undefined
   /** What may be held or used at most. Can be changed at any time; without a field: no quotas. */

@@ -60,7 +60,7 @@ export interface GrpcClientOptions extends CallBounds {
    * `ca` trusts only those of this PEM text. Without it, calls and key are sent unencrypted. `cert` and `key`, as PEM
    * text too, are for a service that asks for certificates of its clients.
    */
-  readonly tls?: boolean | TlsFiles
+  readonly tls?: boolean | TlsFiles | undefined
 }
 
 interface TlsFiles {
