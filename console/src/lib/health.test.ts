@@ -28,6 +28,11 @@ vicinal_collection_recall{collection="quick",metric="Euclidean"} 1`),
     )
   })
 
+  it('include collections that cannot be opened', () => {
+    assert.deepEqual(titles('vicinal_damaged_collections 2'), ['2 collections cannot be opened.'])
+    assert.deepEqual(titles('vicinal_damaged_collections 0'), [])
+  })
+
   it('include memory that is nearly full, if it has a limit', () => {
     const full = ['The memory for points is nearly full.']
     assert.deepEqual(titles('vicinal_memory_bytes 95\nvicinal_memory_max_bytes 100'), full)

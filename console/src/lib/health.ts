@@ -41,6 +41,14 @@ export function findingsOf(
       'Free space in DATA_DIR. Inserts then resume automatically. Reads, searches and deletes still work.',
     )
   }
+  const damaged = total(samples, 'vicinal_damaged_collections')
+  if (damaged > 0) {
+    add(
+      'fault',
+      `${plural(damaged, 'collection')} cannot be opened.`,
+      'Files are missing or damaged: the server log names them and what to do.',
+    )
+  }
   const internal = growth('vicinal_requests_total', { outcome: 'internal' })
   if (internal > 0)
     add(
