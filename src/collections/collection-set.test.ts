@@ -215,6 +215,25 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     }
   })
 
+  it('does not close a collection of which further pages may be asked for', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { idleMs: 20 })
+    const { set } = opened
+    const words = { language: 'none', paths: [{ path: 'content', weight: 1 }] } as const
+    await set.put('paged', { hnsw: {}, words })
+    await set.put('other', { hnsw: {} })
+    const page = async (cursor: string): Promise<readonly (string | undefined)[] | undefined> => {
+      using lease = await set.lease('paged')
+      const asked = { vector: new Float32Array(0), metric: 'Cosine', limit: 1, ef: 1, cursor } as const
+      return (await lease.database.search([{ ...asked, words: { text: 'x', balance: 0 } }])).nextCursors
+    }
+    await insert(set, 'paged', [[1], [2]], { contentType: 'Text', content: 'x' })
+    const [next] = (await page(''))!
+    await insert(set, 'other', [[1]])
+    await until(() => set.open.every(([name]) => name !== 'other'))
+    assert.deepEqual(await page(next!), [undefined])
+  })
+
   it('deletes a collection and its files during reads and writes, and then accepts its name again', async () => {
     await using directory = await temporaryDirectory()
     await using opened = await openCollections(directory.path)

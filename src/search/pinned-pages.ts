@@ -68,6 +68,8 @@ export class PinnedPages {
     string,
     { readonly hits: PinnedHits; readonly owner: PageOwner; readonly untilMs: number }
   >()
+  /** Until when any hits are kept, by `performance.now()`. */
+  untilMs = 0
 
   /**
    * Keeps the best candidates of a search.
@@ -92,7 +94,8 @@ export class PinnedPages {
       languages,
     }
     const token = randomBytes(12).toString('base64url')
-    this.#pinned.set(token, { hits, owner, untilMs: performance.now() + pageLifeMs })
+    this.untilMs = performance.now() + pageLifeMs
+    this.#pinned.set(token, { hits, owner, untilMs: this.untilMs })
     if (this.#pinned.size > searchesMax) this.#pinned.delete(this.#pinned.keys().next().value!)
     return { token, hits, offset: 0 }
   }

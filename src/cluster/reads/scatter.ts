@@ -122,12 +122,15 @@ export class Scatter {
   }
 
   async #hedge<Answer>(part: CoverPart, question: Asking<Answer>): Promise<readonly Answer[]> {
-    // Beyond the budget, others are asked only for a node that seems to be stuck: it may be at work for long.
-    if (this.#hedgesLeft >= 1) this.#hedgesLeft -= 1
-    else await pause(stuckMs, question.signal)
+    const { signal } = question
+    // Beyond the budget, others are asked when later questions have added to it, or the node seems to be stuck.
+    const stuckAtMs = performance.now() + stuckMs
+    while (this.#hedgesLeft < 1 && performance.now() < stuckAtMs && !signal.aborted)
+      await pause(lookAgainMs, signal)
     const { parts, missing } = this.#others(part, question)
     // The first question reports its own outcome.
-    if (question.signal.aborted || missing.size > 0) throw notAsked
+    if (signal.aborted || missing.size > 0) throw notAsked
+    this.#hedgesLeft = Math.max(0, this.#hedgesLeft - 1)
     this.hedges += 1
     return await this.#all(parts, without(part, question))
   }
@@ -212,4 +215,6 @@ const hedgesPerQuestion = 0.1
 /** Longer than nearly all answers take, and much shorter than a caller notices. */
 const hedgeMs = 100
 const stuckMs = 10_000
+/** Seldom enough for thousands of questions that wait. */
+const lookAgainMs = 250
 const avoidedMs = 1_000
