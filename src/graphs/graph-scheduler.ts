@@ -67,11 +67,6 @@ export class GraphScheduler implements IndexThreadUser {
     return this.#options.threads.size
   }
 
-  /** Whether other indexes share the threads. */
-  get isShared(): boolean {
-    return this.#options.threads.users > 1
-  }
-
   get hasFailed(): boolean {
     return this.#hasFailed
   }

@@ -14,7 +14,8 @@ import { loadKernels } from '../kernels/wasm-module.ts'
 import { IdTable } from '../points/id-table.ts'
 import { RowFile } from '../storage/files/row-file.ts'
 import { packRow, rowBytesOf } from '../storage/key-layout.ts'
-import { IndexThread, IndexThreadPool, type Task } from './index-thread-pool.ts'
+import { shareRanges, stopRanges } from './engine-thread.ts'
+import { type FilledSlots, IndexThread, IndexThreadPool, type Task } from './index-thread-pool.ts'
 
 const seed = 20_261_123
 const searchThreads = 1
@@ -112,6 +113,31 @@ describe(`index threads that indexers share, seed ${seed}`, () => {
       } finally {
         IndexThread.prototype.run = run
       }
+    })
+  })
+
+  it('fill an index for a moment at a time, also while it is the only one: others may come meanwhile', async () => {
+    await withPool(async (pool) => {
+      await using fixture = fixtureOn(pool, 48)
+      const { run } = IndexThread.prototype
+      const isDone: boolean[] = []
+      IndexThread.prototype.run = async function (this: IndexThread, index: number, task: Task) {
+        if (task.kind !== 'fill') return await run.call(this, index, task)
+        IndexThread.prototype.run = run
+        // More slots than can be looked at in minutes.
+        const slots = shareRanges(1_000_000, 2 ** 31 - 2, 1)
+        const late = setTimeout(() => stopRanges(slots), 20_000)
+        const filled = (await run.call(this, index, { ...task, slots })) as FilledSlots
+        isDone.push(filled.isDone)
+        clearTimeout(late)
+        return await run.call(this, index, task)
+      } as typeof run
+      try {
+        await fillFrom(fixture, clusteredVectors(seededRandom(seed), 3000, 48))
+      } finally {
+        IndexThread.prototype.run = run
+      }
+      assert.deepEqual(isDone, [false])
     })
   })
 

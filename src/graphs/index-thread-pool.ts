@@ -187,7 +187,7 @@ interface MeasuredGraph extends GraphPlace {
 export interface TaskResults {
   /**
    * Puts stored points into a segment and their ids into `ids`. Takes ranges of slots, as the store numbers them, until
-   * all are taken or, if `isBounded`, some milliseconds have passed.
+   * all are taken or some milliseconds have passed.
    */
   fill: {
     task: {
@@ -195,8 +195,6 @@ export interface TaskResults {
       readonly rows: StoredRows
       readonly slots: SharedRanges
       readonly ids: IdPages
-      /** Whether to stop after some milliseconds because other indexes have tasks too. */
-      readonly isBounded: boolean
     }
     result: FilledSlots
   }

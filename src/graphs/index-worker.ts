@@ -132,14 +132,14 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
 /** How long a task runs before others get the thread: long enough that the cost of a message is negligible. */
 const taskMs = 20
 
-/** The same for filling; a new task must wait until the main thread has time. */
-const fillMs = 100
+/** The same for filling; a new task must wait until the main thread has time, which is busy at a start. */
+const fillMs = 250
 
 function fill(index: AttachedIndex, segment: SegmentHandle, task: Task<'fill'>): FilledSlots {
-  const { rows, slots: ranges, ids, isBounded } = task
+  const { rows, slots: ranges, ids } = task
   const { firstSlot } = segment
   const slots = slotsOf(index, segment)
-  const endMs = isBounded ? performance.now() + fillMs : Number.POSITIVE_INFINITY
+  const endMs = performance.now() + fillMs
   let points = 0
   try {
     for (const { from, to } of takeRanges(ranges)) {

@@ -415,10 +415,9 @@ async function fillIndex({ graphs, scheduler, rows, ids }: FillOptions, signal?:
 async function fillSome(
   graphs: GraphSet,
   scheduler: GraphScheduler,
-  slots: Omit<TaskResults['fill']['task'], 'isBounded'>,
+  slots: TaskResults['fill']['task'],
 ): Promise<boolean> {
-  const isBounded = scheduler.isShared
-  const { points, isDone, fault } = await scheduler.submit({ kind: 'fill', ...slots, isBounded })
+  const { points, isDone, fault } = await scheduler.submit({ kind: 'fill', ...slots })
   if (fault !== undefined) throw new DatabaseError('internal', fault)
   graphs.index.filled(points)
   return isDone
