@@ -239,7 +239,9 @@ export class OpenCollections {
   #closeIdle(unusedSinceMs: number): void {
     for (const entry of this.#entries.values()) {
       entry.noteReads()
-      if (entry.isUnused && entry.usedMs < unusedSinceMs && isSmall(entry)) this.#closeSoon(entry)
+      // Further pages of its searches may be asked for.
+      const isRead = (entry.collection?.pages.untilMs ?? 0) > performance.now()
+      if (entry.isUnused && entry.usedMs < unusedSinceMs && !isRead && isSmall(entry)) this.#closeSoon(entry)
     }
     // Reads can have filled the filter caches of many collections.
     this.#closeBeyondMemory()
