@@ -33,6 +33,8 @@ export function KeyForm(): JSX.Element {
               type="password"
               autocomplete="off"
               required
+              pattern="[ -ÿ]*"
+              title="only characters that a header can have, none of them invisible"
               aria-describedby={describedBy}
               value={text.value}
               onInput={(event) => {
