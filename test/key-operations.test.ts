@@ -234,6 +234,8 @@ describe('a file of keys that several processes change', () => {
       1,
       /is being changed by another process: if one was killed while it did, delete .*keys\.new/,
     )
+    const named = await run(['keys', 'create', 'two words', '--file', path])
+    assertEnded(named, 2, /the name of the key is "two words": it must be 1 to 64 letters/)
     const waiting = run(['keys', 'create', 'late', '--file', path])
     await appendFile(path, `read meanwhile ${'m'.repeat(20)}\n`)
     await rm(`${path}.new`)

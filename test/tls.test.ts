@@ -261,6 +261,11 @@ describe('a gRPC client over TLS', { skip: !hasOpenssl && 'openssl not installed
     const plain = service.httpUrl.replace(/^https/, 'http')
     const { stderr } = await run(['stats', '--http', plain])
     assert.match(stderr, /^vicinal: no HTTP service answers at http:.*if it speaks TLS, .* https:/)
+    const counted = await run(['count', '--grpc', address, '--api-key', apiKey])
+    assert.match(
+      counted.stderr,
+      /^vicinal: no gRPC service answers at localhost:\d+: if it speaks TLS, .*--tls/,
+    )
   })
 
   it('is used by the command line with --ca-file, or with --tls for the authorities of Node', async () => {

@@ -2,7 +2,7 @@ import { newApiKey, type Role } from '../base/api-key.ts'
 import { filterText } from '../base/filter-text.ts'
 import { inSnakeCase } from '../base/spelling.ts'
 import { readConfig } from '../config.ts'
-import { addKey, limitsText, readKeysFile, removeKey } from '../service/keys-file.ts'
+import { addKey, keyName, keyNameRule, limitsText, readKeysFile, removeKey } from '../service/keys-file.ts'
 import { type Environment, UsageError } from './arguments.ts'
 
 export interface FileOptions {
@@ -31,6 +31,8 @@ export async function createKey(
   { role, collections, filter, expiresAt, ...options }: NewKeyOptions,
   environment: Environment,
 ): Promise<void> {
+  if (!keyName.test(name))
+    throw new UsageError(`the name of the key is ${JSON.stringify(name)}: ${keyNameRule}`)
   const path = fileOf(options, environment)
   const { maxPoints: points, requestsPerSecond, searchesInFlight } = options
   const limits = limitsText({

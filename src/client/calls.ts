@@ -297,4 +297,9 @@ const remedies: readonly (readonly [RegExp, (where: string) => string])[] = [
     /^http:.* other side closed$/,
     (where) => `no HTTP service answers at ${where}: if it speaks TLS, the address begins with https:`,
   ],
+  [
+    /^(?!http).* Failed to connect$/,
+    (where) =>
+      `no gRPC service answers at ${where}: if it speaks TLS, use --tls or --ca-file, in programs tls`,
+  ],
 ]
