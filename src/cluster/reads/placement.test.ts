@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../../test/support/random.ts'
+import { until } from '../../../test/support/until.ts'
 import { PartitionSet, partitionCount } from '../../base/partitions.ts'
 import { ownersIn, ringOf } from '../membership/ring.ts'
 import { type Owners, Placement } from './placement.ts'
@@ -123,6 +124,24 @@ describe('a question to several nodes', () => {
       for (const node of await scatter.gather({ ...all, ask: async (part) => part.node })) next.add(node)
     }
     assert.deepEqual([...next].sort(), ['a', 'b', 'c'])
+  })
+
+  it('asks others for all that a paused node was asked, as soon as further questions allow it', async () => {
+    const owners = Array.from({ length: partitionCount }, () => ['paused', 'sound'])
+    const scatter = new Scatter({ placement: placementOf(owners, 'self'), self: 'self' })
+    const startMs = performance.now()
+    const gather = async (): Promise<readonly string[]> =>
+      await scatter.gather({
+        partitions: all,
+        signal: undefined,
+        ask: async ({ node }) => (node === 'sound' ? node : await new Promise<never>(() => {})),
+      })
+    // Twenty of them ask the paused node, and half of these need what the others add to the budget.
+    const first = Array.from({ length: 40 }, gather)
+    await until(() => scatter.hedges === 10)
+    for (let each = 0; each < 110; each += 1) await gather()
+    for (const answers of await Promise.all(first)) assert.deepEqual(answers, ['sound'])
+    assert.ok(performance.now() - startMs < 9_000, 'before the node counts as stuck')
   })
 })
 
