@@ -182,7 +182,7 @@ export function registerCollections(metrics: ServiceMetrics, engine: Engine, dat
     ['collection', 'metric'],
     () =>
       distanceMetrics.flatMap((metric) =>
-        figuresOfOpen(data, ({ stats }) => recallInForce(stats.plans[metric]), lowest).map(
+        figuresOfOpen(data, ({ routes }) => recallInForce(routes[metric]), lowest).map(
           ([collection, recall]) => [{ collection, metric }, recall] as const,
         ),
       ),
