@@ -642,8 +642,18 @@ describe('the OpenAPI description and the server', () => {
       await check(service.httpUrl, method, '/points/{id}', 400, { path: '/points/x' })
     }
     await check(service.httpUrl, 'get', '/points/{id}', 404, { path: `/points/${missingId}` })
-    for (const { path, method } of operations.filter(({ operation }) => '401' in operation.responses)) {
+    for (const { path, method, operation } of operations.filter(
+      (each) => '401' in each.operation.responses,
+    )) {
       await check(keyed.httpUrl, method, path, 401, { path: filled(path), key: 'wrong' })
+      // Only nodes have the paths of clusters, and a list has what the key may use.
+      if (/^\/(cluster|collections$)/.test(path)) continue
+      const body = operation.requestBody === undefined ? {} : { body: {} }
+      await check(keyed.httpUrl, method, path, 403, {
+        path: filled(path),
+        key: secretOf('read one'),
+        ...body,
+      })
     }
   })
 
