@@ -15,9 +15,8 @@ import {
   withPlaces,
   withRemoved,
   withReplicas,
-  withRing,
 } from './ownership.ts'
-import { ownersIn } from './ring.ts'
+import { ownersIn, ringOf } from './ring.ts'
 import { noTopology, type Ownership, type Topology } from './topology.ts'
 
 describe('ownership', () => {
@@ -37,7 +36,7 @@ describe('ownership', () => {
         [4, 1],
         [2, 2],
       ] as const) {
-        ownership = settled(withRing(ownership, nodes(count), replicas), random)
+        ownership = settled({ ...ownership, ring: ringOf(nodes(count), replicas, ownership.ring) }, random)
         checkOwnership(ownership)
         assert.deepEqual(
           ownership.owners,
@@ -49,7 +48,7 @@ describe('ownership', () => {
 
   it('lets no node drop a partition that others do not have yet, or that it has to keep', () => {
     const before = foundedOwnership(nodes(3), 1)
-    const ownership = withRing(before, nodes(2), 1)
+    const ownership = { ...before, ring: ringOf(nodes(2), 1, before.ring) }
     const [move] = movesOf(ownership)
     const { partition, to, from } = move!
     const leave = (each: Ownership, answers = (_: string) => true): Ownership =>

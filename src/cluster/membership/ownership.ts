@@ -29,14 +29,6 @@ export function foundedOwnership(nodes: readonly RingNode[], replicas: number): 
   return { ring, owners: ownersIn(ring).map(sorted) }
 }
 
-/**
- * Sets the ring after nodes joined or are to leave, or after the number of replicas changed. The owners stay the
- * same.
- */
-export function withRing(ownership: Ownership, nodes: readonly RingNode[], replicas: number): Ownership {
-  return { ...ownership, ring: ringOf(nodes, replicas, ownership.ring) }
-}
-
 /** The moves that are left, partition by partition. */
 export function movesOf({ ring, owners }: Ownership): readonly Move[] {
   return ownersIn(ring).flatMap((wanted, partition) => {
@@ -160,10 +152,10 @@ export function withPlaces(
   const nodes = Object.entries(members).flatMap(([name, { zone, state }]): RingNode[] =>
     state === undefined || state === 'refetching' ? [{ name, zone }] : [],
   )
-  const { ring } = ownership
+  const before = ownership.ring
   // Without any node, everything stays where it is.
-  if (nodes.length === 0) return { ...topology, ownership: { ...ownership, ring: { ...ring, replicas } } }
-  return { ...topology, ownership: withRing(ownership, nodes, replicas) }
+  const ring = nodes.length === 0 ? { ...before, replicas } : ringOf(nodes, replicas, before)
+  return { ...topology, ownership: { ...ownership, ring } }
 }
 
 /** Sets how many nodes hold each point. New owners copy their partitions first; then surplus owners drop theirs. */

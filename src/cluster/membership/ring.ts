@@ -35,12 +35,12 @@ export interface Ring {
  *   less than twice what it should own, or owned
  */
 export function ringOf(members: readonly RingNode[], replicas: number, before?: Ring): Ring {
-  const zones = new Map(members.map(({ name, zone }) => [name, zone]))
-  const cost = (order: readonly string[]): number => sharedZones(order, zones, replicas)
-  const kept = before === undefined ? interleaved(members) : withOrder(before.nodes, zones, cost)
+  const zones = zonesOf(members)
+  const added = [...zones.keys()].filter((name) => !before?.nodes.includes(name)).sort(compare)
+  const order = [...(before?.nodes.filter((name) => zones.has(name)) ?? []), ...added]
   // Not when nodes only leave: one that fails should not make the others move what they have.
-  const isNew = before?.replicas !== replicas || kept.some((name) => !before.nodes.includes(name))
-  const nodes = isNew ? withZonesApart(kept, members, cost) : kept
+  const isNew = added.length > 0 || before?.replicas !== replicas
+  const nodes = isNew ? withZonesApart(order, members, replicas) : order
   const stay = new Map(nodes.map((name, index) => [name, index]))
   const firsts = Array.from({ length: partitionCount }, (_, partition) => {
     if (nodes.length === 0) return 0
@@ -72,47 +72,28 @@ function interleaved(members: readonly RingNode[]): readonly string[] {
   return placed.map(({ name }) => name)
 }
 
-/** What an order of nodes costs. */
-type Cost = (nodes: readonly string[]) => number
-
-/** Keeps the remaining nodes in their order, and inserts each new one where zones alternate best. */
-function withOrder(
-  before: readonly string[],
-  zones: ReadonlyMap<string, string>,
-  cost: Cost,
-): readonly string[] {
-  const kept = before.filter((name) => zones.has(name))
-  const added = [...zones.keys()].filter((name) => !before.includes(name)).sort(compare)
-  return added.reduce<readonly string[]>((nodes, name) => withInserted(nodes, name, cost), kept)
-}
-
-/** Inserts a node at the last of the best places: at the end, unless another place is better. */
-function withInserted(nodes: readonly string[], name: string, cost: Cost): readonly string[] {
-  const { length } = nodes
-  return cheapest(
-    Array.from({ length: length + 1 }, (_, at) => nodes.toSpliced(length - at, 0, name)),
-    cost,
-  )
-}
-
 /**
- * Inserting is not enough where the nodes of one zone were added after all those of another: then one node after the
- * other gets another place, or all of them do.
+ * Gives one node after the other a better place, the last one first, which is new; or all nodes, where that is not enough,
+ * such as after all nodes of one zone have joined, and then those of the next.
  */
 function withZonesApart(
   nodes: readonly string[],
   members: readonly RingNode[],
-  cost: Cost,
+  replicas: number,
 ): readonly string[] {
-  const others = nodes.map((name) => withInserted(nodes.toSpliced(nodes.indexOf(name), 1), name, cost))
-  const best = cheapest([nodes, ...others, interleaved(members)], cost)
-  return best === nodes ? nodes : withZonesApart(best, members, cost)
+  const moved = nodes.toReversed().flatMap((name) => {
+    const others = nodes.filter((each) => each !== name)
+    return nodes.map((_, behind) => others.toSpliced(others.length - behind, 0, name))
+  })
+  const choices = [nodes, ...moved, interleaved(members)]
+  const zones = zonesOf(members)
+  const costs = choices.map((each) => sharedZones(each, zones, replicas))
+  const best = choices[costs.indexOf(Math.min(...costs))]!
+  return best === nodes ? nodes : withZonesApart(best, members, replicas)
 }
 
-/** The first of the choices that cost least. */
-function cheapest(choices: readonly (readonly string[])[], cost: Cost): readonly string[] {
-  const costs = choices.map((each) => cost(each))
-  return choices[costs.indexOf(Math.min(...costs))]!
+function zonesOf(members: readonly RingNode[]): ReadonlyMap<string, string> {
+  return new Map(members.map(({ name, zone }) => [name, zone]))
 }
 
 /** Counts the owners that share their zone with another owner of the same partitions. */
