@@ -5,6 +5,8 @@ import type { Page } from 'playwright-core'
 import { type ConsoleBrowser, hear, keepScreenshot, missingChromium, startConsole } from './browser.ts'
 
 /** What a new user tried, and what looked wrong or did nothing. */
+const longName = 'w'.repeat(63)
+
 describe('the first use of the console', { skip: missingChromium }, () => {
   let console: ConsoleBrowser
   let ids: readonly string[]
@@ -12,7 +14,7 @@ describe('the first use of the console', { skip: missingChromium }, () => {
   const further = Array.from({ length: 20 }, (_, index) => `extra_${String(index).padStart(2, '0')}`)
 
   before(async () => {
-    console = await startConsole()
+    console = await startConsole({ slowQueryMs: 0 })
     const vectors = Array.from({ length: 30 }, (_, index) => ({
       vector: [10, index, 1],
       payload: {
@@ -29,7 +31,8 @@ describe('the first use of the console', { skip: missingChromium }, () => {
       },
     }))
     await send('PUT', 'collections/shop', {})
-    await send('PUT', `collections/${'w'.repeat(63)}`, {})
+    await send('PUT', `collections/${longName}`, {})
+    await send('POST', `collections/${longName}/points/list`, { limit: 1 })
     const answer = await send('POST', 'collections/shop/points/batch', { vectors })
     ids = ((await answer.json()) as { readonly point_ids: readonly string[] }).point_ids
   })
@@ -43,6 +46,7 @@ describe('the first use of the console', { skip: missingChromium }, () => {
     const views = [
       'overview',
       'search',
+      `search?c=${longName}`,
       `search?id=${ids[0]}`,
       'points',
       `points?id=${ids[0]}`,
@@ -57,7 +61,8 @@ describe('the first use of the console', { skip: missingChromium }, () => {
     for (const width of [1280, 390]) {
       const page = await console.open('#/overview?c=shop', { width })
       for (const view of views) {
-        await page.goto(`${console.service.httpUrl}/console/#/${view}${view.includes('?') ? '&' : '?'}c=shop`)
+        const place = view.includes('c=') ? '' : view.includes('?') ? '&c=shop' : '?c=shop'
+        await page.goto(`${console.service.httpUrl}/console/#/${view}${place}`)
         await page.reload()
         await page.getByRole('heading', { level: 1 }).waitFor()
         await page.waitForLoadState('networkidle')
