@@ -117,6 +117,7 @@ for (const threads of [0, 2]) {
           [{ role: 'admin', filter: { tenant: 'a' } }, /^the key restricts a key with the role admin/],
           [{ filter: {} }, /^the key has an invalid filter: it tests no attribute/],
           [{ filter: { $id: '11111111-2222-4333-8444-555555555555' } }, /^the key has an invalid filter/],
+          [{ expiresAt: new Date('2020-01-01') }, /^the key has an expires_at that has passed/],
           [{ collections: ['A*'] }, /^the key has invalid collections/],
           [{ collections: [] }, /^collections is empty/],
           [{ quotas: { points: 1 } }, /^the key has quotas.points without a filter/],

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type ApiKey, hashOfKey, type KeyQuotas, type Role, roles } from '../base/api-key.ts'
 import { parseDateTime } from '../base/attributes.ts'
 import { collectionName } from '../base/collection.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, invalid } from '../base/errors.ts'
 import { replaceFileAsync, versionOfFiles, watchFiles } from '../base/files.ts'
 import type { Filter } from '../base/filter.ts'
 import { faultOfKeyFilter } from '../base/key-filter.ts'
@@ -282,9 +282,11 @@ export function addKey(
     }
     if (keys.length === keysMax) throw new Error(`${path} (API_KEYS_FILE) has ${keysMax} keys, the maximum`)
     try {
-      return { lines: [...lines, line], keys: [...keys, keyIn(line)] }
+      const added = keyIn(line)
+      if ((added.expiresAtMs ?? Infinity) <= Date.now()) throw new Error('has an expires_at that has passed')
+      return { lines: [...lines, line], keys: [...keys, added] }
     } catch (error) {
-      throw new Error(`the key ${(error as Error).message}`)
+      throw invalid(`the key ${(error as Error).message}`)
     }
   })
 }
