@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { after, afterEach, before, describe, it, type TestContext } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { ByteBudget } from '../src/base/budgets.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
 import { partitionCount } from '../src/base/partitions.ts'
+import { connectToNats } from '../src/cluster/log/nats-connection.ts'
 import { isRetryable } from '../src/cluster/reads/scatter.ts'
 import {
   callBack,
@@ -421,4 +425,44 @@ describe('the requests of a cluster whose clients may only send small ones', () 
     const { points } = JSON.parse(page) as { readonly points: readonly { readonly id: string }[] }
     return points.map(({ id }) => id).sort()
   }
+})
+
+describe('the connection to the log servers', () => {
+  it('goes to another server within seconds when one says nothing any more', async () => {
+    await using stack = new AsyncDisposableStack()
+    const lines = {
+      info: '{"server_id":"x","version":"2.15.1","headers":true,"max_payload":1048576}',
+      silent: 0,
+    }
+    const connections: { readonly port: number; readonly socket: Socket }[] = []
+    const listening = async (): Promise<number> => {
+      const server = createServer((socket) => {
+        const { port } = server.address() as AddressInfo
+        connections.push({ port, socket })
+        socket.on('error', () => {})
+        if (port === lines.silent) return
+        socket.write(`INFO ${lines.info}\r\n`)
+        socket.on('data', (bytes) => bytes.includes('PING') && socket.write('PONG\r\n'))
+      })
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      stack.defer(() => {
+        for (const { socket } of connections) socket.destroy()
+        server.close()
+      })
+      return (server.address() as AddressInfo).port
+    }
+    const urls = [await listening(), await listening()].map((port) => `nats://127.0.0.1:${port}`)
+    const options = { urls, name: 'test', monitorUrls: ['http://127.0.0.1:1'] }
+    const connection = await connectToNats(options, logger, new AbortController().signal)
+    stack.defer(() => connection.close())
+    const { port, socket } = connections.at(-1)!
+    lines.silent = port
+    // A server that was connected to just before is not tried first.
+    await delay(200)
+    const startMs = performance.now()
+    socket.destroy()
+    for await (const { type } of connection.status()) if (type === 'reconnect') break
+    assert.notEqual(connections.at(-1)!.port, port)
+    assert.ok(performance.now() - startMs < 4_500)
+  })
 })

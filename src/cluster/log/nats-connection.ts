@@ -52,7 +52,8 @@ export async function connectToNats(
       if (!isConnected) signal.throwIfAborted()
       return reconnectMs * (1 + Math.random())
     },
-    timeout: 5_000,
+    // The client first tries the server that it has lost, which may say nothing. Until then, writes are refused.
+    timeout: 2_000,
     // Notices a server that no longer answers, such as a stopped one, after 4 s.
     pingInterval: 2_000,
     maxPingOut: 2,
