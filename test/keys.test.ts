@@ -251,6 +251,7 @@ describe('an invalid key file', () => {
     const open = await keysFile(directory.path, `read x ${readKey}`)
     await chmod(open, 0o644)
     assert.match(await start(open), /keys \(API_KEYS_FILE\) has mode 644, .* chmod 600/)
+    assert.match(await start(directory.path), /\(API_KEYS_FILE\) is a directory, it must be a file/)
     assert.match(await start(join(directory.path, 'none')), /none \(API_KEYS_FILE\) cannot be read: ENOENT/)
   })
 })

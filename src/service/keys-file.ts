@@ -49,6 +49,7 @@ function readLines(path: string): KeyLines {
   const file = opened(path)
   try {
     const stats = fstatSync(file)
+    if (stats.isDirectory()) throw new Error(`${path} (API_KEYS_FILE) is a directory, it must be a file`)
     if (process.platform !== 'win32' && (stats.mode & 0o027) !== 0) {
       const mode = (stats.mode & 0o777).toString(8)
       throw new Error(
