@@ -163,5 +163,6 @@ describe('vicinal doctor', () => {
     const unused = await doctor(empty.path)
     assert.equal(unused.code, 1)
     assert.match(unused.text, /nothing is stored in /)
+    assert.deepEqual(readdirSync(empty.path), [], 'a backup can be restored there')
   })
 })

@@ -11,6 +11,7 @@ import { Catalog, leftovers, mainNumber, numbersOnDisk } from '../catalog.ts'
 import { journalEnder } from '../changes/change-journal.ts'
 import {
   checkReplaced,
+  checkWritable,
   DirectoryLock,
   databasePath,
   indexDirectory,
@@ -310,8 +311,6 @@ export class DirectorySurvey implements AsyncDisposable {
   private constructor(dataDir: string, opened: AsyncDisposableStack) {
     this.#dataDir = dataDir
     const catalog = new Catalog()
-    if (!existsSync(databasePath(dataDir)) && numbersOnDisk(dataDir).length === 0)
-      throw new Error(`nothing is stored in ${dataDir}`)
     const { root, tables, checked } = openDamagedDatabase(dataDir)
     opened.defer(() => root.close())
     catalog.read(tables.catalog, databasePath(dataDir), checked.keys())
@@ -331,9 +330,13 @@ export class DirectorySurvey implements AsyncDisposable {
   static async open(path: string): Promise<DirectorySurvey> {
     const dataDir = resolve(path)
     await using opened = new AsyncDisposableStack()
+    checkWritable(dataDir)
+    checkReplaced(dataDir)
+    // The lock would create its file, and a backup can be restored into an empty directory only.
+    if (!existsSync(databasePath(dataDir)) && numbersOnDisk(dataDir).length === 0)
+      throw new Error(`nothing is stored in ${dataDir}`)
     const lock = DirectoryLock.acquire(dataDir)
     opened.defer(() => lock.release())
-    checkReplaced(dataDir)
     return new DirectorySurvey(dataDir, opened)
   }
 
