@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from enum import Enum
 
 import numpy as np
 import pytest
@@ -14,13 +15,23 @@ from vicinal import (
     FacetCount,
     FilterLike,
     GeoPoint,
+    GroupBy,
     Include,
     InvalidArgumentError,
     Query,
     Vicinal,
+    Words,
 )
 
 SHOPS = ["north", "south"]
+
+
+class Name(str, Enum):  # noqa: UP042
+    """Not a StrEnum, whose members `str` would write as their values; it writes this one as `Name.SHOP`."""
+
+    SHOP = "shop"
+
+
 CITIES = {"Berlin": GeoPoint(52.52, 13.40), "Potsdam": GeoPoint(52.40, 13.06), "Suva": GeoPoint(-18.14, 178.44)}
 
 
@@ -127,6 +138,23 @@ def test_facets_count_values(points: Vicinal, stock: list[str]) -> None:
     assert facets["shop"] == [FacetCount("north", 5)]
     assert facets["tags"] == [FacetCount("all", 9)]
     assert facets["place"][0].count == 3
+
+
+def test_names_may_be_those_of_an_enum(client: Vicinal) -> None:
+    client.collections.put(Name.SHOP, words=Words(paths={Name.SHOP: 2}))
+    at_shop = client.collection(Name.SHOP)
+    for shop in SHOPS:
+        at_shop.insert([1, 2], "x", attributes={Name.SHOP: shop})
+    filters: list[FilterLike] = [{Name.SHOP: "north"}, {"$not": {Name.SHOP: {"$ne": "north"}}}, F(Name.SHOP) == "north"]
+    assert [at_shop.count(filter) for filter in filters] == [1, 1, 1]
+    assert at_shop.facets([Name.SHOP], filter=filters[0]) == {"shop": [FacetCount("north", 1)]}
+    shown = at_shop.search(
+        [1, 2], "Cosine", words="north", group_by=GroupBy(Name.SHOP), include=Include(attributes=[Name.SHOP])
+    )
+    assert sorted(str(hit.attributes["shop"]) for hit in shown.hits) == SHOPS
+    assert at_shop.update_where({Name.SHOP: "south"}, unset=[Name.SHOP]).changed == 1
+    assert at_shop.delete_where({Name.SHOP: {"$ne": "north"}}).changed == 1
+    client.collections.delete("shop")
 
 
 def test_updates_and_deletes_by_filter(points: Vicinal, stock: list[str]) -> None:

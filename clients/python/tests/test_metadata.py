@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import Enum
 
 import pandas as pd
 import pytest
@@ -16,6 +17,13 @@ from vicinal.values import microseconds
 def test_names_with_dots_become_paths() -> None:
     assert attributes_of_metadata({"a.b": 1, "a": {"c": {"d.e": 2}}}) == {"a": {"b": 1, "c": {"d": {"e": 2}}}}
     assert attributes_of_metadata({"a": {"c": 2}, "a.b": 1}) == {"a": {"b": 1, "c": 2}}
+
+
+def test_names_may_be_those_of_an_enum() -> None:
+    class Name(str, Enum):  # noqa: UP042
+        B = "a.b"
+
+    assert attributes_of_metadata({Name.B: 1}) == {"a": {"b": 1}}
 
 
 def test_missing_values_are_left_out() -> None:

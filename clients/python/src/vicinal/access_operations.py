@@ -183,7 +183,7 @@ class RevokeKey(Operation[None]):
         return False
 
     def request(self) -> HttpRequest:
-        return HttpRequest("DELETE", f"/keys/{self.name}")
+        return HttpRequest("DELETE", "/keys/" + self.name)
 
     def answer(self, response: HttpResponse) -> None:
         """Return nothing."""

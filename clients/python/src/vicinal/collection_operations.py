@@ -9,7 +9,7 @@ from typing import Literal
 from .clusters import Consistency
 from .errors import InvalidArgumentError
 from .operation import HttpRequest, HttpResponse, Operation, check_name
-from .values import Json, check_number, check_numbers, check_text, check_whole, texts_of, to_json
+from .values import Json, check_number, check_numbers, check_text, check_whole, encode_value, texts_of, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Words:
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON."""
-        json: dict[str, Json] = {"language": self.language, "paths": dict(self.paths)}
+        json: dict[str, Json] = {"language": self.language, "paths": encode_value(self.paths, "words.paths")}
         parameters = {"k1": self.k1, "b": self.b}
         return {**json, **{name: value for name, value in parameters.items() if value is not None}}
 
@@ -210,7 +210,7 @@ class SetAliases(Operation[dict[str, str]]):
     remove: Sequence[str] = ()
 
     def request(self) -> HttpRequest:
-        body = {"set": dict(self.set or {}), "remove": texts_of(self.remove, "remove")}
+        body = {"set": encode_value(self.set or {}, "set"), "remove": texts_of(self.remove, "remove")}
         return HttpRequest("PUT", "/aliases", to_json(body))
 
     def answer(self, response: HttpResponse) -> dict[str, str]:
@@ -219,7 +219,7 @@ class SetAliases(Operation[dict[str, str]]):
 
 
 def _path_of(name: str) -> str:
-    return f"/collections/{check_name(name)}"
+    return "/collections/" + check_name(name)
 
 
 def _info_of(json: Json) -> CollectionInfo:

@@ -46,9 +46,8 @@ class Judgement:
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON."""
-        relevant = {id: encode_value(grade, f"relevant.{id}") for id, grade in self.relevant.items()}
         words: dict[str, Json] = {} if self.words is None else {"words": self.words}
-        return {**words, **json_of_vector(self.near), "relevant": relevant}
+        return {**words, **json_of_vector(self.near), "relevant": encode_value(self.relevant, "relevant")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from .errors import InvalidArgumentError
-from .values import AttributeValue, GeoPoint, Json, Scalar, encode_value
+from .values import AttributeValue, GeoPoint, Json, Scalar, encode_value, name_of
 
 
 class Filter:
@@ -48,7 +48,7 @@ class F:
     __slots__ = ("path",)
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path = name_of(path, "the filter")
 
     def __eq__(self, value: Scalar | None) -> Filter:  # type: ignore[override]
         return self._test("$eq", value)
@@ -122,9 +122,10 @@ def json_of_filter(filter: FilterLike) -> Mapping[str, Json]:
         case Filter(json=json):
             return json
         case Mapping():
+            named = {name_of(key, "the filter"): value for key, value in filter.items()}
             return {
-                str(key): _branches(value) if key in ("$and", "$or", "$not") else encode_value(value, f"filter.{key}")
-                for key, value in filter.items()
+                key: _branches(value) if key in ("$and", "$or", "$not") else encode_value(value, f"filter.{key}")
+                for key, value in named.items()
             }
     raise InvalidArgumentError(f"the filter is a {type(filter).__name__}: a dict or a Filter is needed")
 

@@ -58,7 +58,7 @@ def _map_of(values: Mapping[Any, Any], path: str) -> dict[str, AttributeValue]:
         converted = _value_of(value, at)
         if converted is None:
             continue
-        names = str(key).split(".")
+        names = (key if isinstance(key, str) else str(key)).split(".")
         if any(name == "" or name.startswith("$") for name in names):
             raise InvalidArgumentError(f"{at} cannot be kept: a name must not be empty or begin with '$'")
         for name in reversed(names[1:]):

@@ -44,7 +44,7 @@ class Place:
     @property
     def path(self) -> str:
         """The prefix of the paths of points."""
-        return "" if self.collection is None else f"/collections/{self.collection}"
+        return "" if self.collection is None else "/collections/" + self.collection
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def encode_value(value: object, path: str) -> Json:
         case np.generic() | np.ndarray() if value.dtype.char not in "mMgG":
             return encode_value(value.tolist(), path)
         case Mapping():
-            return {_name(key, path): encode_value(item, f"{path}.{key}") for key, item in value.items()}
+            return {name_of(key, path): encode_value(item, f"{path}.{key}") for key, item in value.items()}
         case bytes() | bytearray() | memoryview():
             # Sequences of numbers, but surely not meant as such.
             pass
@@ -110,6 +110,13 @@ def check_text(value: object, path: str) -> str:
         except UnicodeEncodeError as error:
             raise InvalidArgumentError(f"{path} has half of a surrogate pair, which UTF-8 cannot hold") from error
     return value
+
+
+def name_of(key: object, path: str) -> str:
+    """Return a name as a plain text. For a name from an enum, `str` would return `Class.NAME`."""
+    if isinstance(key, str):
+        return str.__str__(key)
+    raise InvalidArgumentError(f"{path} has the name {key!r}: names must be text")
 
 
 def check_whole(value: object, path: str, least: int = 0) -> None:
@@ -202,10 +209,3 @@ def from_json(body: bytes) -> Json:
 
 def _signed(digits: str) -> int | float:
     return -0.0 if digits == "-0" else int(digits)
-
-
-def _name(key: object, path: str) -> str:
-    if isinstance(key, str):
-        # That of an enum, too, which orjson refuses as a name.
-        return str.__str__(key)
-    raise InvalidArgumentError(f"{path} has the name {key!r}: names must be text")
