@@ -47,6 +47,14 @@ describe('the console of a server with a key', { skip: missingChromium }, () => 
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.locator('.result', { hasText: 'of kind 1' }).waitFor()
     assert.equal(await page.locator('.result').count(), 1)
+    const statuses: number[] = []
+    const answered = page.waitForResponse((response) => {
+      if (response.url().endsWith('/points/search')) statuses.push(response.status())
+      return statuses.includes(200)
+    })
+    await page.getByLabel('Limit').fill('1')
+    await answered
+    assert.deepEqual(statuses, [200])
     assert.deepEqual(console.faults, [])
   })
 })

@@ -1,6 +1,7 @@
 import { hasExamples, isScored, type Shape } from '../lib/answer-shape.ts'
 import type { Metric } from '../lib/distance.ts'
 import { isEmptyFilter } from '../lib/filters.ts'
+import { key } from '../state/session.ts'
 import { type Answer, ApiError, call, collectionPath, timedCall } from './client.ts'
 import type {
   Evaluated,
@@ -78,16 +79,22 @@ export async function search(input: SearchInput): Promise<SearchOutput> {
   const path = `${collectionPath(input.collection)}/points/search`
   const ask = (asked: object): Promise<Answer<SearchAnswer>> =>
     timedCall('POST', path, { body: asked, signal: input.signal })
-  // A key with a filter may search, but a profile is about all points.
-  const { value, tookMs } = await ask(input.idsOnly === true ? body : { ...body, profile: true }).catch(
-    (error: unknown) => {
-      if (error instanceof ApiError && error.status === 403) return ask(body)
-      throw error
+  const sent = key.peek()
+  const isPlain = input.idsOnly === true || keysWithoutProfile.has(sent)
+  const { value, tookMs } = await ask(isPlain ? body : { ...body, profile: true }).catch(
+    async (error: unknown) => {
+      if (isPlain || !(error instanceof ApiError) || error.status !== 403) throw error
+      const answer = await ask(body)
+      keysWithoutProfile.add(sent)
+      return answer
     },
   )
   const { hits = value.results.map((id) => ({ id })), profile, groups } = value
   return { hits, tookMs, profile, groups }
 }
+
+/** Keys with a filter: they may search, but a profile is about all points. */
+const keysWithoutProfile = new Set<string | undefined>()
 
 export async function getPoint(collection: string, id: string, signal?: AbortSignal): Promise<Point> {
   const path = `${collectionPath(collection)}/points/${encodeURIComponent(id)}?version=true`
