@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { isLoopback } from './base/runtime.ts'
@@ -100,7 +100,13 @@ export function isHttpOpen({ httpApiKey, apiKeysFile }: Config): boolean {
  */
 export function speaksTls({ certsDir }: Config): boolean {
   if (certsDir === undefined) return false
-  const [server, nats] = ['server', 'nats'].map((name) => existsSync(join(certsDir, name)))
+  const [server, nats] = ['server', 'nats'].map((name) => {
+    try {
+      return statSync(join(certsDir, name), { throwIfNoEntry: false }) !== undefined
+    } catch (cause) {
+      throw new ConfigError(`CERTS_DIR: this user may not read ${JSON.stringify(certsDir)}`, { cause })
+    }
+  })
   if (server || nats) return server!
   throw new ConfigError(
     `CERTS_DIR: ${JSON.stringify(certsDir)} has neither a directory server, with tls.crt and tls.key, nor a directory nats`,

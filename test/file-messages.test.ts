@@ -57,6 +57,10 @@ describe('unusable files', () => {
         `data directory ${at('rows.i8/data')} (DATA_DIR) cannot be used: a part of its path is a file: set DATA_DIR to a directory (${at('rows.i8/data')})`,
       ],
     ]
+    for (const command of ['doctor', 'export']) {
+      const message = `data directory ${at('rows.i8')} (DATA_DIR) cannot be used: a part of its path is a file: set DATA_DIR to a directory (${at('rows.i8')})`
+      cases.push([[command, '--data-dir', at('rows.i8')], 1, message])
+    }
     for (const [args, code, message] of cases) {
       const ended = await run(args)
       assert.deepEqual([ended.code, ended.stderr], [code, `vicinal: ${message}\n`], args.join(' '))
@@ -77,6 +81,9 @@ describe('unusable files', () => {
     await mkdir(damaged)
     await writeFile(join(damaged, 'collections.mdb'), '', { mode: 0o400 })
     await chmod(closed, 0o555)
+    const hidden = join(directory.path, 'hidden')
+    await mkdir(join(hidden, 'data'), { recursive: true })
+    await chmod(hidden, 0)
     if (own === 0) await chown(damaged, user, user)
     for (const [command, dataDir, path] of [
       ['serve', closed, closed],
@@ -84,6 +91,8 @@ describe('unusable files', () => {
       ['serve', damaged, join(damaged, 'collections.mdb')],
       ['doctor', closed, closed],
       ['export', closed, closed],
+      ['doctor', join(hidden, 'data'), join(hidden, 'data')],
+      ['export', join(hidden, 'data'), join(hidden, 'data')],
     ] as const) {
       const child = spawn(process.execPath, [main, command, '--data-dir', dataDir], { env: {}, uid: user })
       let stderr = ''

@@ -65,10 +65,11 @@ async function setReplicas(
   if (!Number.isInteger(replicas) || replicas < 1) throw new UsageError(`${count} is not a number of nodes`)
   const service = httpService(options, environment)
   const { partitions, nodes } = await statusFrom(service)
-  const before = Math.min(partitions.replicas, nodes.length)
+  const before = partitions.replicas
   if (replicas < before && !options.yes) {
+    const yet = nodes.length < before ? ', once there are as many nodes' : ''
     throw new UsageError(
-      `each point is on ${before} nodes, and would be on ${replicas}, so that ${before - replicas} fewer nodes may fail at a time; confirm with --yes`,
+      `each point is on ${before} nodes${yet}; with ${replicas}, ${before - replicas} fewer nodes may fail at a time; confirm with --yes`,
     )
   }
   await textOf(await fetchFrom(service, httpRequest('SetReplicas', { count: replicas })))

@@ -1,6 +1,5 @@
-import { existsSync } from 'node:fs'
 import type { Config } from '../config.ts'
-import { examineData, repairData } from '../service/stored-data.ts'
+import { checkWritable, examineData, repairData } from '../service/stored-data.ts'
 
 export interface DoctorOptions {
   readonly json?: boolean
@@ -16,7 +15,7 @@ type Diagnosis = Awaited<ReturnType<typeof examineData>>
  */
 export async function examineDataDirectory(config: Config, options: DoctorOptions): Promise<void> {
   const { dataDir } = config
-  if (!existsSync(dataDir)) throw new Error(`there is no data directory ${dataDir} (DATA_DIR)`)
+  if (!checkWritable(dataDir)) throw new Error(`there is no data directory ${dataDir} (DATA_DIR)`)
   if (options.repair) {
     const { diagnosis, file } = await repairData(config)
     if (options.json) console.log(JSON.stringify({ ...diagnosis, repaired: true, setAside: file }))

@@ -8,7 +8,8 @@ import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import type { Metric } from '../base/point.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { type AuditRequest, type AuditSearch, auditRoutes } from './audit.ts'
+import { type AuditRequest, type AuditSearch, auditRoutes, checkSources, meanRecall } from './audit.ts'
+import { GraphAccess } from './graph.ts'
 import { graphFaults } from './graph-check.ts'
 import type { Hit } from './hits.ts'
 import { routesFor } from './routes.ts'
@@ -31,6 +32,31 @@ it(`an audit over rows on disk leaves no file open, seed ${seed}`, { skip: !isLi
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
+})
+
+it(`a check in parts sees points that replaced others meanwhile by their codes, too, seed ${seed}`, () => {
+  const random = seededRandom(seed)
+  const vectors = clusteredVectors(random, 1000, 32)
+  const kernels = loadKernels()
+  const index = new VectorIndex({
+    dimension: 32,
+    kernels,
+    maxThreads: 1,
+    maxLimit: 100,
+    m: 16,
+    efConstruction: 64,
+  })
+  const others = [...vectors.keys()].slice(0, 600)
+  for (const slot of others) index.place(slot, vectors[slot]!, slot + 1)
+  const [segment] = index.segments
+  const access = new GraphAccess(segment!, kernels, 0, 0)
+  const check = { graph: 0, queries: others.slice(0, 24), others }
+  const [first, ...rest] = checkSources(segment!, access, { ...check, from: 0 }, () => true)
+  assert.deepEqual(rest, [])
+  assert.ok(first!.codes! >= 0.95 && first!.rows! >= 0.95)
+  for (const slot of others.slice(200)) index.place(slot, vectors[slot + 400]!, slot + 1000)
+  const { codes } = meanRecall(checkSources(segment!, access, { ...check, from: 1 }, () => false))
+  assert.ok(codes! >= 0.95, `recall of codes: ${codes}`)
 })
 
 it(`an audit stops querying a route once the route is certainly unusable, seed ${seed}`, async () => {

@@ -370,8 +370,9 @@ export function checkSources(
   isOver: () => boolean,
 ): SourceRecall[] {
   const metric = graphDistanceMetrics[graph]!
-  // Slots are encoded when they are linked, and most of these are not linked yet.
-  if (from === 0) access.encode(others)
+  // Slots are encoded when they are linked, and most of these are not linked yet. Points can replace others between
+  // the parts of a check, which must not make codes look worse than rows.
+  access.encode(others)
   const recalls: SourceRecall[] = []
   const sources = layout.codeBytes > 0 ? (['codes', 'rows'] as const) : (['rows'] as const)
   do {

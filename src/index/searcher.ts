@@ -342,11 +342,13 @@ export function rangesOf(segments: readonly SegmentHandle[], to: number, from = 
 
 /** Returns how many slots take a few milliseconds to scan, however long their vectors are. */
 export function slotsPerLook({ rowBytes }: SegmentLayout, queries: number): number {
-  return Math.max(1, Math.floor(bytesPerLook / (rowBytes * queries)))
+  return Math.max(1, Math.min(rowsPerLook, Math.floor(bytesPerLook / (rowBytes * queries))))
 }
 
 /** A scan by codes has at least this many candidates beyond k for exact measurement, more than a walk has. */
 const beyondMin = 64
 
+/** On disk, matching rows that lie apart are read one by one. */
+const rowsPerLook = 4096
 /** Rows of so many bytes are scanned in a few milliseconds, short enough to notice soon that the caller disconnected. */
 const bytesPerLook = 16 * 1024 * 1024

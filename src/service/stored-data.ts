@@ -34,6 +34,7 @@ import type { ChangesChoice, DataStore, JournalPlace, JournalRange, Moment } fro
 
 export { writeWholeFile } from '../base/files.ts'
 export { recordsIn } from '../storage/changes/change-format.ts'
+export { checkWritable } from '../storage/files/data-directory.ts'
 export { type BackupManifest, Backups, BackupWriter, type ObjectStore } from '../storage/snapshot/backup.ts'
 export { beginsAtEnd, restorePoint } from '../storage/snapshot/backup-restore.ts'
 export {
@@ -143,7 +144,7 @@ async function openStored(config: Config): Promise<AsyncDisposable & { readonly 
   const { dataDir } = config
   checkReplaced(dataDir)
   // A user who may not read the directory sees no files there.
-  if (existsSync(dataDir)) checkWritable(dataDir)
+  checkWritable(dataDir)
   // Opening would create missing files.
   if (!existsSync(databasePath(dataDir))) {
     throw new Error(`nothing is stored in ${dataDir}`)

@@ -81,12 +81,13 @@ function withZonesApart(
   members: readonly RingNode[],
   replicas: number,
 ): readonly string[] {
+  const zones = zonesOf(members)
+  if (sharedZones(nodes, zones, replicas) === 0) return nodes
   const moved = nodes.toReversed().flatMap((name) => {
     const others = nodes.filter((each) => each !== name)
     return nodes.map((_, behind) => others.toSpliced(others.length - behind, 0, name))
   })
   const choices = [nodes, ...moved, interleaved(members)]
-  const zones = zonesOf(members)
   const costs = choices.map((each) => sharedZones(each, zones, replicas))
   const best = choices[costs.indexOf(Math.min(...costs))]!
   return best === nodes ? nodes : withZonesApart(best, members, replicas)

@@ -4,6 +4,7 @@ import {
   constants,
   existsSync,
   mkdirSync,
+  opendirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -50,13 +51,21 @@ export function makeDirectory(dataDir: string): void {
  * Checks that this user may write to the directory and its files. The errors of LMDB and SQLite would only say that a
  * file cannot be opened.
  *
+ * @returns false if there is no such directory
  * @throws Error that names the directory, its setting and the fault
  */
-export function checkWritable(dataDir: string): void {
-  orUnusable(dataDir, () => accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK))
+export function checkWritable(dataDir: string): boolean {
+  const isThere = orUnusable(dataDir, () => {
+    if (statSync(dataDir, { throwIfNoEntry: false }) === undefined) return false
+    // Also says so if it is a file.
+    opendirSync(dataDir).closeSync()
+    accessSync(dataDir, constants.W_OK | constants.X_OK)
+    return true
+  })
   for (const file of writtenPaths.map((path) => path(dataDir))) {
     if (existsSync(file)) orUnusable(dataDir, () => accessSync(file, constants.R_OK | constants.W_OK))
   }
+  return isThere
 }
 
 const writtenPaths: readonly ((dataDir: string) => string)[] = [
