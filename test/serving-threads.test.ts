@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
+import { AttributeIndex } from '../src/attributes/attribute-index.ts'
 import { collectGarbage } from '../src/base/runtime.ts'
 import { Collection } from '../src/collections/collection.ts'
 import { startService } from '../src/main.ts'
@@ -389,6 +390,56 @@ describe('all threads of a service', () => {
     } finally {
       CollectionSearch.prototype.search = search
       Object.assign(Collection.prototype, { get, count, matching })
+    }
+  })
+
+  it('evaluates a filter no further for a caller that is gone', async () => {
+    const { search } = CollectionSearch.prototype
+    let searched = 0
+    CollectionSearch.prototype.search = function (...inputs) {
+      searched += 1
+      return search.apply(this, inputs)
+    }
+    const { matching } = AttributeIndex.prototype
+    let [begun, ended] = [0, 0]
+    let isOver = false
+    AttributeIndex.prototype.matching = function* (...inputs) {
+      begun += 1
+      try {
+        while (!isOver) yield
+        return yield* matching.apply(this, inputs)
+      } finally {
+        ended += 1
+      }
+    }
+    try {
+      for (const operation of ['SearchPoints', 'CountPoints']) {
+        using http = await RawHttp.open(portOf(service))
+        http.request('POST /points', json, bodyOf(randomUUID()))
+        assert.equal((await http.answer()).status, 201)
+        const query = { vector: [1, 2, 3], similarity: 'Euclidean', limit: 1 }
+        // The engine answers until the thread knows the collection.
+        for (let before = -1; before !== searched; ) {
+          before = searched
+          http.request('POST /points/search', json, JSON.stringify(query))
+          assert.equal((await http.answer()).status, 200)
+        }
+        const filter = { gone: operation }
+        const [path, asked] =
+          operation === 'CountPoints' ? ['count', { filter }] : ['search', { ...query, filter }]
+        const [engineSearches, evaluations] = [searched, begun]
+        http.request(`POST /points/${path}`, json, JSON.stringify(asked))
+        await until(() => begun > evaluations)
+        http[Symbol.dispose]()
+        await until(() => ended > evaluations)
+        const labels = `operation="${operation}",transport="http",outcome="cancelled"`
+        await until(async () => (await figureOf(service, `vicinal_requests_total{${labels}}`)) === 1)
+        assert.deepEqual([searched, begun], [engineSearches, evaluations + 1])
+      }
+    } finally {
+      isOver = true
+      CollectionSearch.prototype.search = search
+      AttributeIndex.prototype.matching = matching
     }
   })
 

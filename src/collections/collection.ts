@@ -442,9 +442,10 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   /** For a thread that searches by itself: see `MatchingCall`. */
-  matching(filter: Filter, query: FilteredQuery | undefined): Promise<MatchingAnswer> {
+  matching(filter: Filter, query: FilteredQuery | undefined, signal?: AbortSignal): Promise<MatchingAnswer> {
     return this.#reads.run(async () => {
-      const { words, count, position } = await inTurns(matchingNow(this.livePoints.attributes, filter))
+      const evaluation = matchingNow(this.livePoints.attributes, filter)
+      const { words, count, position } = await inTurns(evaluation, signal)
       const id = this.#filterIds.get(words.buffer) ?? newFilterId()
       this.#filterIds.set(words.buffer, id)
       const matching = { id, version: 0, words, count }

@@ -73,8 +73,8 @@ export class LocalReads {
   }
 
   /** Returns the number of points that match; undefined if the engine must be asked. */
-  async count(name: string | undefined, filter: Filter | undefined): Promise<number | undefined> {
-    return await this.#viewOf(name)?.count(filter, () => this.#matching(name, filter!, undefined))
+  async count(name: string | undefined, filter?: Filter, signal?: AbortSignal): Promise<number | undefined> {
+    return await this.#viewOf(name)?.count(filter, () => this.#matching(name, filter!, undefined, signal))
   }
 
   /** See `Database.search`; resolves with undefined if the engine must be asked. */
@@ -87,7 +87,7 @@ export class LocalReads {
     if (view === undefined || !queries.every(isSearchedHere)) return undefined
     if (queries.some(needsRecords)) await this.#openRecords()
     const ask = (filter: Filter, query: FilteredQuery): Promise<MatchingAnswer> =>
-      this.#matching(name, filter, query)
+      this.#matching(name, filter, query, call.signal)
     for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
       try {
         return await view.search(queries, call, ask, attempt > 0)

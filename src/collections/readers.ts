@@ -92,11 +92,11 @@ export class Readers implements Disposable {
     Atomics.add(this.#names, 0, 1)
   }
 
-  readonly matching: MatchingCall = async (name, filter, query) => {
+  readonly matching: MatchingCall = async (name, filter, query, signal) => {
     const collection = this.find(name ?? defaultCollection)
     // The thread then asks for the whole search, which opens the collection or finds that there is none.
     if (collection === undefined) throw new Error('the collection is not open')
-    return await collection.matching(filter, query)
+    return await collection.matching(filter, query, signal)
   }
 
   #view(port: MessagePort, name: string): void {
@@ -291,6 +291,7 @@ export type MatchingCall = (
   collection: string | undefined,
   filter: Filter,
   query: FilteredQuery | undefined,
+  signal?: AbortSignal,
 ) => Promise<MatchingAnswer>
 
 /** What the route of a search with a filter depends on. */

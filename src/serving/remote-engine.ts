@@ -139,7 +139,7 @@ function remoteDatabase(
     (await reads.search(name, queries, call)) ??
     ((await line.ask('database', name, 'search', [queries, call])) as SearchResults)
   const count: Database['count'] = async (filter, signal) =>
-    (await reads.count(name, filter)) ??
+    (await reads.count(name, filter, signal)) ??
     ((await line.ask('database', name, 'count', [filter, signal])) as number)
   const get: Database['get'] = async (id, call) =>
     (call?.keyFilter === undefined ? await reads.get(name, id, call) : undefined) ??
