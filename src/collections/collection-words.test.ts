@@ -83,6 +83,26 @@ describe('the words of a collection', () => {
     assert.equal(search.mock.callCount(), 2)
   })
 
+  it('are counted no further for a caller that is gone', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
+    await opened.set.put('texts', { hnsw: {}, words: english })
+    using lease = await opened.set.lease('texts')
+    const { database } = lease
+    const payload = { contentType: 'Text', content: 'rye' } as const
+    await database.insert([{ vector: Float32Array.of(1), payload }])
+    const caller = new AbortController()
+    const { signal } = caller
+    mock.method(database.livePoints.attributes, 'matching', function* () {
+      setImmediate(() => caller.abort())
+      while (!signal.aborted) yield
+      throw new Error('the filter is evaluated further')
+    })
+    const words = { text: 'rye', balance: 0, population: { kind: 'all', of: [] } } as const
+    const query = { vector: Float32Array.of(1), metric: 'Cosine', limit: 1, ef: 10, words } as const
+    await assert.rejects(database.search([query], { signal }), /the caller disconnected/)
+  })
+
   it('of many short texts without spaces are analyzed in turns, too', async () => {
     await using directory = await temporaryDirectory()
     await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })

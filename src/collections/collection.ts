@@ -564,12 +564,14 @@ export class Collection implements Database, AsyncDisposable {
     terms: readonly string[],
     partitions: PartitionSet,
     filter: Filter | undefined,
+    signal: AbortSignal | undefined,
   ): Promise<WordCounts> {
     return await this.#reads.run(async () => {
       await this.livePoints.words.ready()
       await this.livePoints.expirations.hideDue()
-      if (filter !== undefined) return await this.#search.wordCounts(terms, within(partitions, filter))
-      return await inTurns(this.livePoints.words.counts(terms, partitions))
+      if (filter !== undefined)
+        return await this.#search.wordCounts(terms, within(partitions, filter), signal)
+      return await inTurns(this.livePoints.words.counts(terms, partitions), signal)
     })
   }
 

@@ -72,8 +72,8 @@ export class CollectionSearch {
   }
 
   /** See `WordSearch.counts`. */
-  wordCounts(terms: readonly string[], filter: Filter): Promise<WordCounts> {
-    return this.#words.counts(terms, filter)
+  wordCounts(terms: readonly string[], filter: Filter, signal?: AbortSignal): Promise<WordCounts> {
+    return this.#words.counts(terms, filter, signal)
   }
 
   /** See `WordSearch.legs`. */

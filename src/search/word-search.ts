@@ -87,7 +87,7 @@ export class WordSearch {
     }
     const startMs = performance.now()
     try {
-      return await this.#ranked(await this.#withStatistics(query), owner, signal, room)
+      return await this.#ranked(await this.#withStatistics(query, signal), owner, signal, room)
     } finally {
       words.searched((performance.now() - startMs) / 1000)
     }
@@ -117,17 +117,17 @@ export class WordSearch {
   }
 
   /** Counts what a query wants counted in other points than all. If none of them has words, all points count. */
-  async #withStatistics(query: SearchQuery): Promise<SearchQuery> {
+  async #withStatistics(query: SearchQuery, signal: AbortSignal | undefined): Promise<SearchQuery> {
     const { text, population } = query.words!
     if (population === undefined) return query
     const statistics = await statisticsOf(this.#points.words!, text, (terms) =>
-      this.counts(terms, population),
+      this.counts(terms, population, signal),
     )
     return statistics.documents === 0 ? query : { ...query, words: { ...query.words!, statistics } }
   }
 
   /** Counts the words of the points that match. */
-  async counts(terms: readonly string[], filter: Filter): Promise<WordCounts> {
+  async counts(terms: readonly string[], filter: Filter, signal?: AbortSignal): Promise<WordCounts> {
     const { attributes, words } = this.#points
     const named = await inTurns(filterKey(filter))
     return await inTurns(
@@ -137,6 +137,7 @@ export class WordSearch {
         const key = `${named} ${slots.position ?? attributes.journal.position}`
         return yield* words!.countsWithin(terms, key, slots)
       })(),
+      signal,
     )
   }
 

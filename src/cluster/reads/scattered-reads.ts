@@ -337,9 +337,9 @@ class NodeReads {
   }
 
   /** Counts the words of the given partitions. */
-  async words({ terms, filter, declared }: TermsAsked): Promise<WordCounts> {
+  async words({ terms, filter, declared }: TermsAsked, { signal }: ReadCall): Promise<WordCounts> {
     await this.#checkDeclared(declared)
-    return await this.#collection.wordCounts(terms, this.#partitions, filter)
+    return await this.#collection.wordCounts(terms, this.#partitions, filter, signal)
   }
 
   /** Searches all points that the node holds, as `search` does. */
