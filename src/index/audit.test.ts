@@ -134,6 +134,21 @@ it(`an audit does not reject a route for two points that it misses by chance, se
   assert.equal(found!.recall, 198 / 200)
 })
 
+it(`an audit does not count points as missed that were removed after the scan, seed ${seed}`, async () => {
+  await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
+  const search = await searchOver(fixture)
+  const { index } = fixture
+  const removing: AuditSearch = (queries) => {
+    const found = search(queries)
+    if (queries[0]!.route === undefined)
+      for (const [, , , hit] of found)
+        if (hit !== undefined && index.isLive(hit.slot)) fixture.remove(hit.slot)
+    return found
+  }
+  const [found] = (await auditRoutes(index, longRequest(index), removing))!
+  assert.ok(found!.recall > 0.99, String(found!.recall))
+})
+
 it(`an aborted audit returns nothing and searches no more, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
   const search = await searchOver(fixture)

@@ -118,10 +118,12 @@ class Sample {
       const plain = await this.#search(queries.filter(isPlain).map((query) => ({ ...query, route })))
       if (plain === undefined) return undefined
       const isOwn = (slot: number, query: number): boolean => slot === slots[at + 2 * query]
-      own.add(truth.filter(isPlain), plain, isOwn)
-      near.add(truth.filter(isPlain), apart.filter(isPlain), (slot, query) => !isOwn(slot, query))
+      // Walks rightly do not find what was removed after the scan.
+      const still = truth.map((hits) => hits.filter((hit) => this.#isStored(hit)))
+      own.add(still.filter(isPlain), plain, isOwn)
+      near.add(still.filter(isPlain), apart.filter(isPlain), (slot, query) => !isOwn(slot, query))
       off.add(
-        truth.filter(isMoved),
+        still.filter(isMoved),
         apart.filter(isMoved),
         (slot, query) => slot !== slots[at + 2 * query + 1],
       )
@@ -130,6 +132,10 @@ class Sample {
       if (at + queries.length >= fewest && isSure) break
     }
     return Math.min(own.recall, near.recall, off.recall)
+  }
+
+  #isStored({ slot, sequence }: Hit): boolean {
+    return this.#index.isLive(slot) && this.#index.sequenceOf(slot) === sequence
   }
 
   #queriesAt(at: number): readonly IndexQuery[] {
