@@ -225,8 +225,9 @@ def test_a_client_of_several_nodes_goes_on_when_one_dies(kind: str, runner: asyn
                 read(client)
             assert len(first.requests) == len(READS)
             assert second.requests == []
-            # A node that refuses is left, too.
-            first.answers = [Answer(status=503, words="this node is being drained")]
+            # A node that refuses is left, too, and the next one is asked at once.
+            in_an_hour = {"retry-after": "3600", "retry-after-ms": "3600000", "vicinal-reason": "not_ready"}
+            first.answers = [Answer(in_an_hour, 503, "this node is being drained")]
             assert client.count() == 3
             assert len(second.requests) == 1
             second.answers = [Answer(status=503 if "grpc" in kind else 502, words="this node is being drained")]

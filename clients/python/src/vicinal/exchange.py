@@ -36,7 +36,7 @@ class Retry:
 
     def delay(self, tried: int, error: VicinalError, *, is_safe: bool) -> float | None:
         """Return the seconds to wait before the next try, or None if there is none."""
-        if tried >= self.tries or not _is_passing(error, is_safe=is_safe):
+        if tried >= self.tries or not is_passing(error, is_safe=is_safe):
             return None
         retry_after = error.retry_after or 0.0
         if retry_after > self.max_retry_after_s:
@@ -102,7 +102,7 @@ def exchange(
         yield Pause(delay)
 
 
-def _is_passing(error: VicinalError, *, is_safe: bool) -> bool:
+def is_passing(error: VicinalError, *, is_safe: bool) -> bool:
     """Whether another try may succeed and is safe."""
     if isinstance(error, NotReadyError):
         return is_safe or not error.is_in_doubt

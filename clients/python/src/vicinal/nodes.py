@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from .async_transport import AsyncTransport
 from .async_transport import drive as drive_async
 from .clusters import Consistency
-from .errors import ConnectionFailedError, DeadlineExceededError, InvalidArgumentError, NotReadyError, OverloadedError
-from .exchange import NO_RETRY, Retry, Steps, Unanswered
+from .errors import (
+    ConnectionFailedError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    NotReadyError,
+    OverloadedError,
+    VicinalError,
+)
+from .exchange import NO_RETRY, Retry, Steps, Unanswered, is_passing
 from .forks import renew_after_fork
 from .operation import Operation
 from .snapshots import SnapshotInfo
@@ -22,6 +30,19 @@ Node = TypeVar("Node")
 
 _FAULTS_OF_A_NODE = (ConnectionFailedError, DeadlineExceededError, NotReadyError, OverloadedError)
 _STATUSES_OF_A_NODE = (429, 502, 503, 504)
+
+
+@dataclass(frozen=True, slots=True)
+class _RetryAtNodes(Retry):
+    """After the fault of a node, the next one is asked at once if it was not asked yet."""
+
+    nodes: int = 1
+
+    def delay(self, tried: int, error: VicinalError, *, is_safe: bool) -> float | None:
+        is_fault = isinstance(error, _FAULTS_OF_A_NODE) and is_passing(error, is_safe=is_safe)
+        if is_fault and tried < min(self.nodes, self.tries):
+            return 0.0
+        return Retry.delay(self, tried, error, is_safe=is_safe)
 
 
 class NodeTransport(Transport, Protocol):
@@ -61,6 +82,10 @@ class _Nodes(Generic[Node]):
     def current(self) -> Node:
         return self.all[self._at]
 
+    def retry(self, retry: Retry) -> Retry:
+        """Return how a request is repeated at these nodes."""
+        return _RetryAtNodes(**asdict(retry), nodes=len(self.all))
+
     def leave(self, node: Node) -> None:
         """Move to the next node, unless another call has already left this one."""
         with self._lock:
@@ -90,7 +115,7 @@ class NodesTransport:
             self._nodes.judge(node, outcome)
             return outcome
 
-        return drive(self._nodes.current.steps(operation, retry), send)
+        return drive(self._nodes.current.steps(operation, self._nodes.retry(retry)), send)
 
     def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
@@ -123,7 +148,7 @@ class AsyncNodesTransport:
             self._nodes.judge(node, outcome)
             return outcome
 
-        return await drive_async(self._nodes.current.steps(operation, retry), send)
+        return await drive_async(self._nodes.current.steps(operation, self._nodes.retry(retry)), send)
 
     async def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
