@@ -7,12 +7,20 @@ import { createHttpClient, ServiceError } from '../src/client/http.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
 /** What the proxy does with one request. */
-type Mishap = 'answer is lost' | 'refused' | 'in an hour' | 'bad gateway' | 'not known to be stored' | 'none'
+type Mishap =
+  | 'answer is lost'
+  | 'refused'
+  | 'in an hour'
+  | 'bad gateway'
+  | 'gateway timeout'
+  | 'not known to be stored'
+  | 'none'
 
 const refusals: { readonly [Name in Mishap]?: { readonly status: number; readonly after: string } } = {
   refused: { status: 429, after: '0' },
   'in an hour': { status: 503, after: '3600' },
   'bad gateway': { status: 502, after: '0' },
+  'gateway timeout': { status: 504, after: '0' },
 }
 
 /** A proxy between client and service. It forwards requests, except that the next ones get the queued mishaps. */
@@ -29,7 +37,9 @@ class UnreliableProxy {
       for await (const part of request) parts.push(part as Buffer)
       const refusal = refusals[mishap]
       if (refusal !== undefined) {
-        response.writeHead(refusal.status, { 'retry-after': refusal.after }).end('too many requests')
+        response
+          .writeHead(refusal.status, { 'retry-after': refusal.after })
+          .end('too many requests: none may have been stored')
         return
       }
       if (mishap === 'not known to be stored') {
@@ -122,6 +132,7 @@ describe('a client of a service behind an unreliable network', () => {
     await assert.rejects(client.get('00000000-0000-4000-8000-000000000000'), {
       reason: 'overloaded',
       retryAfterMs: 0,
+      isUncertain: false,
     })
     assert.equal(proxy.requests, 3)
   })
@@ -135,9 +146,9 @@ describe('a client of a service behind an unreliable network', () => {
 
   it('retries where it is safe when a proxy has not reached the service, or lost it', async () => {
     const client = createHttpClient({ baseUrl: url })
-    proxy.next('bad gateway')
+    proxy.next('bad gateway', 'gateway timeout')
     const id = await client.insert(point)
-    assert.equal(proxy.requests, 2)
+    assert.equal(proxy.requests, 3)
     proxy.next('bad gateway')
     await assert.rejects(client.patch(id, { set: { a: 1 } }, { when: { version: 1 } }), {
       reason: 'not_ready',

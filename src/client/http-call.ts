@@ -157,12 +157,13 @@ function noAnswer(base: string, error: unknown): DatabaseError {
 /** Converts an error. An answer without a reason is not from the service; then the status has to do. */
 function errorOf({ status, headers }: Response, text: string): ServiceError {
   const seconds = Number(headers.get('retry-after') ?? Number.NaN)
-  // Only a proxy sends 502, when it does not reach the service or loses it.
-  const reason = status === 502 ? 'not_ready' : reasonOfStatus('http', status)
+  // Only a proxy sends these, when it does not reach the service, loses it, or gets no answer in time.
+  const isOfProxy = status === 502 || status === 504
+  const reason = isOfProxy ? 'not_ready' : reasonOfStatus('http', status)
   return new ServiceError(reasonIn(headers.get(reasonHeader)) ?? reason, text, {
     ...(Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {}),
     // Of the service: a cluster did not learn in time whether its log has the change.
-    isUncertain: status === 502 || status === 504 || text.includes('may have been stored'),
+    isUncertain: isOfProxy || (status === 503 && text.includes('may have been stored')),
   })
 }
 
