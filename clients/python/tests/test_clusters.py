@@ -160,8 +160,12 @@ def test_a_client_refuses_an_unknown_consistency(make: Callable[..., object], ur
 @pytest.mark.parametrize("make", [Vicinal, AsyncVicinal])
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "grpc://127.0.0.1:9"])
 def test_a_client_refuses_a_key_that_cannot_be_sent(make: Callable[..., object], url: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"the header authorization may have only .* no line break"):
-        make(url, api_key="of-a-file\n")
+    make(url, api_key="of-a-file\n")
+    for key in ("two\nlines", "a\ttab", "schlüssel"):
+        with pytest.raises(InvalidArgumentError, match="the header authorization may have only printable ASCII"):
+            make(url, api_key=key)
+    with pytest.raises(InvalidArgumentError, match="the header authorization is a int: a text is needed"):
+        make(url, api_key=5)
 
 
 def test_a_change_that_may_be_stored_is_repeated_only_if_that_is_safe(client: Vicinal, node: AnsweringNode) -> None:

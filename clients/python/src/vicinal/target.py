@@ -22,7 +22,7 @@ _JOINED_BYTES_MAX = 64 * 1024
 """Up to this size, a body is copied behind its head: a second packet takes longer."""
 _TARGET = re.compile(rb"[!-~]+")
 _HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[ -~\t]*")
+_HEADER_VALUE = re.compile(r"[ -~]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,13 @@ class Target:
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float, tls: Tls | None = None) -> None:
         parsed = httpx.URL(url)
         self.url = url
-        self.headers = headers
+        self.headers = {name.lower(): check_header(name, value) for name, value in headers.items()}
         self.timeout_s = timeout_s
         self.host = parsed.raw_host.decode("ascii")
         self.port = parsed.port or (443 if parsed.scheme == "https" else 80)
         self.ssl_context = _ssl_context(tls or Tls()) if parsed.scheme == "https" else None
         self._prefix = parsed.raw_path.rstrip(b"/")
-        own = {name.lower(): value for name, value in headers.items()}
-        self._header_lines = _lines_of({"host": parsed.netloc.decode("ascii"), **own})
+        self._header_lines = _lines_of({"host": parsed.netloc.decode("ascii"), **self.headers})
 
     def parts_of(self, request: HttpRequest) -> tuple[bytes, ...]:
         """Return the bytes of a request, in the parts in which they are sent."""
@@ -123,9 +122,12 @@ def _line_of(name: str, value: str) -> bytes:
 
 
 def check_header(name: str, value: object) -> str:
-    """Return the value of a header, or of metadata; refuse one that cannot be sent."""
-    if isinstance(value, str) and _HEADER_VALUE.fullmatch(value):
-        return value
-    raise InvalidArgumentError(
-        f"the value of the header {name} may have only printable ASCII characters, and no line break at its end"
-    )
+    """
+    Return the value of a header, or of metadata, without white space at its ends: a file of a key ends with a line
+    break. Refuse one that cannot be sent, without showing it.
+    """
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"the value of the header {name} is a {type(value).__name__}: a text is needed")
+    if not _HEADER_VALUE.fullmatch(value.strip()):
+        raise InvalidArgumentError(f"the value of the header {name} may have only printable ASCII characters")
+    return value.strip()
