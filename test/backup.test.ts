@@ -29,7 +29,7 @@ describe('a backup', () => {
       await client.collections.put('docs', { dimension: 3, hnsw: { m: 8 }, quotas: { points: 1000 } })
       await client.collections.put('default', { quotas: { searchesInFlight: 100 } })
       await client.collections.put('empty', {})
-      await client.collections.setAliases({ set: { papers: 'docs', today: 'default' } })
+      await client.collections.setAliases({ set: { papers: 'docs', today: 'default' }, remove: undefined })
       const points = Array.from({ length: 40 }, (_, index) => pointOf([index, 1, -0], `"${index}"`))
       await client.collection('docs').insertBatch(points)
       for (const command of [

@@ -460,9 +460,9 @@ export interface PutResult {
 
 export interface AliasChanges {
   /** Collection names by alias; an alias that exists is moved. */
-  readonly set?: Readonly<Record<string, string>>
+  readonly set?: Readonly<Record<string, string>> | undefined
   /** Aliases to remove; an unknown one is ignored. */
-  readonly remove?: readonly string[]
+  readonly remove?: readonly string[] | undefined
 }
 
 /** Collection names by alias. */
@@ -527,7 +527,10 @@ export interface CreatedKey extends KeyInfo {
 /** The keys of the file that API_KEYS_FILE names, on the node that answers. */
 export interface KeysClient {
   /** Stores a new key, which can be used at once. Fails with `already_exists`. By default, it may read. */
-  create(key: Partial<KeyInfo> & Pick<KeyInfo, 'name'>, options?: CallOptions): Promise<CreatedKey>
+  create(
+    key: Omit<KeyInfo, 'role'> & { readonly role?: KeyInfo['role'] | undefined },
+    options?: CallOptions,
+  ): Promise<CreatedKey>
   list(options?: CallOptions): Promise<readonly KeyInfo[]>
   /** Removes a key: calls with it are refused at once. Fails with `not_found`. */
   revoke(name: string, options?: CallOptions): Promise<void>

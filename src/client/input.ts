@@ -14,6 +14,7 @@ import type { Quotas } from '../base/quotas.ts'
 import { kMax } from '../base/relevance.ts'
 import type {
   AliasChanges,
+  Aliases,
   AuditQuery,
   Boost,
   DetailedQuery,
@@ -397,7 +398,7 @@ export function settingsIn(settings: NewCollection = {}): NewCollection {
 }
 
 /** Reads changes of aliases. @throws DatabaseError `invalid_argument` */
-export function aliasChangesIn(changes: AliasChanges): Required<AliasChanges> {
+export function aliasChangesIn(changes: AliasChanges): { set: Aliases; remove: readonly string[] } {
   const { set = {}, remove } = fieldsOf(changes, ['set', 'remove'], 'the changes')
   if (!isPlain(set)) throw wrongKind(set, 'set', 'a plain object')
   const aliases = Object.entries(set).map(([alias, name]): [string, string] => [

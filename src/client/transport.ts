@@ -3,7 +3,6 @@ import { type BatchInsert, insertEachOf, insertInBatches, pagesOf } from './bulk
 import { type CallDetails, type CallOptions, optionsIn, repeatable, withKey } from './calls.ts'
 import type {
   AccessClient,
-  AliasChanges,
   Aliases,
   AuditPage,
   Changed,
@@ -83,7 +82,7 @@ export interface Operations {
   GetCollection: { input: Named; output: CollectionInfo }
   PutCollection: { input: NewCollection & Named; output: PutResult }
   DeleteCollection: { input: Named; output: undefined }
-  SetAliases: { input: Required<AliasChanges>; output: Aliases }
+  SetAliases: { input: ReturnType<typeof aliasChangesIn>; output: Aliases }
   ListAudit: { input: CheckedAuditQuery; output: AuditPage }
   CreateKey: { input: CheckedKey; output: CreatedKey }
   ListKeys: { input: object; output: readonly KeyInfo[] }
