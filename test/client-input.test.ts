@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { DateTime } from '../src/base/attributes.ts'
+import { createHttpClient } from '../src/client/http.ts'
 import {
   createGrpcClient,
   DatabaseError,
@@ -373,9 +374,16 @@ describeBoth('what a caller passes', (transport) => {
   })
 })
 
-it('takes a key of gRPC with the line break of its file, and does not show one that it refuses', async () => {
+it('takes a key with the line break of its file, and does not show one that it refuses', async () => {
   const address = '127.0.0.1:9'
+  const baseUrl = `http://${address}`
   await createGrpcClient({ address, apiKey: 'key\n' }).close()
+  await createHttpClient({ baseUrl, apiKey: 'key\n' }).close()
   const refusal = { reason: 'invalid_argument', message: 'apiKey has characters other than printable ASCII' }
   assert.throws(() => createGrpcClient({ address, apiKey: 'schlüssel' }), refusal)
+  assert.throws(() => createHttpClient({ baseUrl, apiKey: 'secret\nkey' }), refusal)
+  assert.throws(() => createHttpClient({ baseUrl: 'http://user:secret@127.0.0.1:9' }), {
+    reason: 'invalid_argument',
+    message: 'baseUrl must have no user or password',
+  })
 })

@@ -260,11 +260,14 @@ describe('a gRPC client over TLS', { skip: !hasOpenssl && 'openssl not installed
     await withClient({ timeoutMs: 10_000 }, (client) => assert.rejects(client.insert(point)))
     const plain = service.httpUrl.replace(/^https/, 'http')
     const { stderr } = await run(['stats', '--http', plain])
-    assert.match(stderr, /^vicinal: no HTTP service answers at http:.*if it speaks TLS, .* https:/)
+    assert.match(
+      stderr,
+      /^vicinal: the connection to http:.* without an answer; if the service speaks TLS, .* https:/,
+    )
     const counted = await run(['count', '--grpc', address, '--api-key', apiKey])
     assert.match(
       counted.stderr,
-      /^vicinal: no gRPC service answers at localhost:\d+: if it speaks TLS, .*--tls/,
+      /^vicinal: the connection to localhost:\d+ .* without an answer; if the service speaks TLS, .*--tls/,
     )
   })
 

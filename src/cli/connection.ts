@@ -132,8 +132,9 @@ export async function fetchFrom(
 ): Promise<Response> {
   const { baseUrl, fetch: fetchOf = fetch } = service
   const { method, path } = typeof request === 'string' ? { method: 'GET', path: request } : request
+  const headers = { ...authorizationOf(service), ...more }
   try {
-    return await fetchOf(baseUrl + path, { method, headers: { ...authorizationOf(service), ...more } })
+    return await fetchOf(baseUrl + path, { method, headers })
   } catch (cause) {
     const why = causeOf(cause)
     throw new Error(

@@ -1,4 +1,4 @@
-import { cancellation, DatabaseError, type Reason } from '../base/errors.ts'
+import { cancellation, DatabaseError, invalid, type Reason } from '../base/errors.ts'
 import {
   type Consistency,
   consistencies,
@@ -92,7 +92,7 @@ function randomKey(): string {
 function keyHeader({ idempotencyKey }: InsertOptions): Readonly<Record<string, string>> {
   if (idempotencyKey === undefined) return {}
   const fault = faultOfIdempotencyKey(textIn(idempotencyKey, 'idempotencyKey'))
-  if (fault !== undefined) throw new DatabaseError('invalid_argument', `idempotencyKey ${fault}`)
+  if (fault !== undefined) throw invalid(`idempotencyKey ${fault}`)
   return { 'idempotency-key': idempotencyKey }
 }
 
@@ -154,8 +154,18 @@ export class Nodes<Node> {
 /** The addresses of a service: one, or those of the nodes of a cluster. @throws DatabaseError `invalid_argument` */
 export function addressesIn(addresses: string | readonly string[], at: string): readonly string[] {
   const all = typeof addresses === 'string' ? [addresses] : textsIn(addresses, at)
-  if (all.length === 0) throw new DatabaseError('invalid_argument', `${at} must have at least one address`)
+  if (all.length === 0) throw invalid(`${at} must have at least one address`)
+  // An error of fetch would show the password.
+  if (all.some((each) => /^(\w+:\/\/)?[^/?#]*@/.test(each)))
+    throw invalid(`${at} must have no user or password`)
   return all
+}
+
+/** A file of a key ends with a line break. The errors of grpc-js and fetch would show the key. */
+export function apiKeyIn(value: unknown): string {
+  const key = textIn(value, 'apiKey').trim()
+  if (/^[\x20-\x7e]*$/.test(key)) return key
+  throw invalid('apiKey has characters other than printable ASCII')
 }
 
 /**
@@ -202,9 +212,7 @@ function isFaultOfNode(error: unknown): boolean {
   return error instanceof ServiceError && nodeReasons.has(error.reason)
 }
 
-const nodeReasons: ReadonlySet<Reason> = new Set([
-  ...(['overloaded', 'not_ready', 'shutting_down', 'deadline_exceeded'] as const),
-])
+const nodeReasons = new Set<Reason>(['overloaded', 'not_ready', 'shutting_down', 'deadline_exceeded'])
 
 /** A call that is not idempotent is retried only if the service refused it. */
 function mayBeRetried(error: unknown, { isRepeatable = false }: CallDetails): error is ServiceError {
@@ -294,12 +302,8 @@ const remedies: readonly (readonly [RegExp, (where: string) => string])[] = [
     (where) => `${where} does not speak TLS: is it the address of the service itself, and not of its proxy?`,
   ],
   [
-    /^http:.* other side closed$/,
-    (where) => `no HTTP service answers at ${where}: if it speaks TLS, the address begins with https:`,
-  ],
-  [
-    /^(?!http).* Failed to connect$/,
+    /^http:.* other side closed$|^(?!http).* Failed to connect$/,
     (where) =>
-      `no gRPC service answers at ${where}: if it speaks TLS, use --tls or --ca-file, in programs tls`,
+      `the connection to ${where} was closed without an answer; if the service speaks TLS, ${where.startsWith('http') ? 'its address begins with https:' : 'use --tls or --ca-file, in programs tls'}`,
   ],
 ]

@@ -15,6 +15,7 @@ import { idIn, idMessage } from '../messages/values.ts'
 import { encode, type Init } from '../messages/writer.ts'
 import {
   addressesIn,
+  apiKeyIn,
   boundsIn,
   type CallBounds,
   makeCall,
@@ -47,7 +48,7 @@ import {
 } from './grpc-messages.ts'
 import { checkCollectionName } from './input.ts'
 import { accessOver, collectionsOver, type Operations, pointsOver, type Send } from './transport.ts'
-import { fieldsOf, objectOf, textIn } from './values.ts'
+import { fieldsOf, objectOf } from './values.ts'
 
 export interface GrpcClientOptions extends CallBounds {
   /** `host:port`. Of several nodes of a cluster, one is called until it fails. */
@@ -241,13 +242,6 @@ function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
     pem === undefined ? null : Buffer.from(pem),
   )
   return credentials.createSsl(roots, privateKey, chain)
-}
-
-/** A file of a key ends with a line break. The error of grpc-js would show the key. */
-function apiKeyIn(value: unknown): string {
-  const key = textIn(value, 'apiKey').trim()
-  if (/^[\x20-\x7e]*$/.test(key)) return key
-  throw invalid('apiKey has characters other than printable ASCII')
 }
 
 interface GrpcNode {

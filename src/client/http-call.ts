@@ -5,6 +5,7 @@ import { snakeCase } from '../base/spelling.ts'
 import { type HttpOperation, type HttpParts, httpRequest } from '../messages/http-paths.ts'
 import {
   addressesIn,
+  apiKeyIn,
   boundsIn,
   type CallBounds,
   type CallDetails,
@@ -127,7 +128,7 @@ export function authorizationOf({
     const bytes = new TextEncoder().encode(`${user}:${password}`)
     return { authorization: `Basic ${btoa(String.fromCharCode(...bytes))}` }
   }
-  return apiKey === undefined ? {} : { authorization: apiKey }
+  return apiKey === undefined ? {} : { authorization: apiKeyIn(apiKey) }
 }
 
 /** The message of a refusal. The service sends errors as plain text; an HTML page comes from a proxy. */
