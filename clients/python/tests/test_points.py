@@ -197,8 +197,8 @@ def test_a_key_stores_a_point_once(points: Vicinal) -> None:
     assert points.insert([1, 2], "x") != id
     with pytest.raises(KeyReusedError):
         points.insert([1, 2], "y", idempotency_key=key)
-    for wrong in ("a\n", 5):
-        with pytest.raises(InvalidArgumentError, match="idempotency-key may have only printable ASCII"):
+    for wrong, fault in (("a\n", "may have only printable ASCII"), (5, "is a int: a text is needed")):
+        with pytest.raises(InvalidArgumentError, match=f"idempotency-key {fault}"):
             points.insert([1, 2], "x", idempotency_key=wrong)  # type: ignore[arg-type]
 
 

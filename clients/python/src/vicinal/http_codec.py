@@ -22,7 +22,7 @@ from .errors import (
 )
 from .exchange import Unanswered
 from .operation import HttpRequest, HttpResponse, Operation
-from .target import Streamed, Target
+from .target import Streamed, Target, authorization_of
 
 Result = TypeVar("Result")
 
@@ -132,10 +132,9 @@ def base_of(url: str) -> str:
 
 def headers_of(api_key: str | None, headers: Mapping[str, str] | None, version: str) -> dict[str, str]:
     """Return the headers of every request."""
-    authorization = {} if api_key is None else {"authorization": api_key}
     # The service refuses unknown fields instead of ignoring them, which could do more than was asked.
     strict = {"vicinal-strict": "true"}
-    return {"user-agent": f"vicinal-python/{version}", **strict, **authorization, **(headers or {})}
+    return {"user-agent": f"vicinal-python/{version}", **strict, **authorization_of(api_key), **(headers or {})}
 
 
 def _seconds_of(retry_after: str | None) -> float | None:

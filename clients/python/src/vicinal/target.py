@@ -122,12 +122,16 @@ def _line_of(name: str, value: str) -> bytes:
 
 
 def check_header(name: str, value: object) -> str:
-    """
-    Return the value of a header, or of metadata, without white space at its ends: a file of a key ends with a line
-    break. Refuse one that cannot be sent, without showing it.
-    """
+    """Return the value of a header, or of metadata; refuse one that cannot be sent, without showing it."""
     if not isinstance(value, str):
         raise InvalidArgumentError(f"the value of the header {name} is a {type(value).__name__}: a text is needed")
-    if not _HEADER_VALUE.fullmatch(value.strip()):
+    if not _HEADER_VALUE.fullmatch(value):
         raise InvalidArgumentError(f"the value of the header {name} may have only printable ASCII characters")
-    return value.strip()
+    return value
+
+
+def authorization_of(api_key: str | None) -> dict[str, str]:
+    """Return the header of a key. A file of a key ends with a line break."""
+    if api_key is None:
+        return {}
+    return {"authorization": check_header("authorization", api_key.strip() if isinstance(api_key, str) else api_key)}

@@ -35,7 +35,7 @@ from ..loops import PerLoop
 from ..operation import Operation
 from ..point_operations import Delete
 from ..snapshots import SnapshotInfo
-from ..target import Tls, check_header
+from ..target import Tls, authorization_of
 from ..transport import drive
 from .codec import GrpcCall, call_of
 
@@ -264,7 +264,7 @@ def _channel(kind: Any, address: str, credentials: grpc.ChannelCredentials | Non
 
 
 def _key_of(api_key: str | None) -> Sequence[tuple[str, str]]:
-    return () if api_key is None else (("authorization", check_header("authorization", api_key)),)
+    return tuple(authorization_of(api_key).items())
 
 
 def _answer(data: bytes, sent: Iterable[tuple[str, str]] | None, session: Session) -> Message:
