@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { checkWritable, examineData, repairData } from '../service/stored-data.ts'
+import { examineData, repairData } from '../service/stored-data.ts'
 
 export interface DoctorOptions {
   readonly json?: boolean
@@ -14,8 +14,6 @@ type Diagnosis = Awaited<ReturnType<typeof examineData>>
  * @throws Error if points are damaged and not set aside, or the data directory is missing or in use
  */
 export async function examineDataDirectory(config: Config, options: DoctorOptions): Promise<void> {
-  const { dataDir } = config
-  if (!checkWritable(dataDir)) throw new Error(`there is no data directory ${dataDir} (DATA_DIR)`)
   if (options.repair) {
     const { diagnosis, file } = await repairData(config)
     if (options.json) console.log(JSON.stringify({ ...diagnosis, repaired: true, setAside: file }))
@@ -29,7 +27,7 @@ export async function examineDataDirectory(config: Config, options: DoctorOption
   const damageCount = all(diagnosis).reduce((sum, each) => sum + each.damageCount, 0)
   if (damageCount > 0) {
     throw new Error(
-      `${damageCount === 1 ? 'a fault was' : `${damageCount} faults were`} found in ${dataDir}: restore a snapshot into another directory, or set the damaged points aside with \`vicinal doctor --repair\`, on a copy first where you can`,
+      `${damageCount === 1 ? 'a fault was' : `${damageCount} faults were`} found in ${config.dataDir}: restore a snapshot into another directory, or set the damaged points aside with \`vicinal doctor --repair\`, on a copy first where you can`,
     )
   }
 }

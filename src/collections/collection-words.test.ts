@@ -11,6 +11,7 @@ import type { WordSettings } from '../base/collection.ts'
 import { createLogger } from '../base/log.ts'
 import { atOnce } from '../base/turns.ts'
 import { WordIndex } from '../words/word-index.ts'
+import type { Collection } from './collection.ts'
 import type { CollectionSet } from './collection-set.ts'
 import { CollectionWords } from './collection-words.ts'
 
@@ -57,11 +58,8 @@ describe('the words of a collection', () => {
   })
 
   it('are searched once for queries that share what is found, until a point changes', async () => {
-    await using directory = await temporaryDirectory()
-    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
-    await opened.set.put('texts', { hnsw: {}, words: english })
-    using lease = await opened.set.lease('texts')
-    const { database } = lease
+    await using texts = await openTexts(english)
+    const { database } = texts
     const insert = async (x: number, content: string): Promise<string> => {
       const payload = { contentType: 'Text', content } as const
       return (await database.insert([{ vector: Float32Array.of(x, 1), payload }])).ids[0] as string
@@ -84,11 +82,8 @@ describe('the words of a collection', () => {
   })
 
   it('are counted no further for a caller that is gone', async () => {
-    await using directory = await temporaryDirectory()
-    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
-    await opened.set.put('texts', { hnsw: {}, words: english })
-    using lease = await opened.set.lease('texts')
-    const { database } = lease
+    await using texts = await openTexts(english)
+    const { database } = texts
     const payload = { contentType: 'Text', content: 'rye' } as const
     await database.insert([{ vector: Float32Array.of(1), payload }])
     const caller = new AbortController()
@@ -104,11 +99,8 @@ describe('the words of a collection', () => {
   })
 
   it('of many short texts without spaces are analyzed in turns, too', async () => {
-    await using directory = await temporaryDirectory()
-    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
-    await opened.set.put('texts', { hnsw: {}, words: withTitle })
-    using lease = await opened.set.lease('texts')
-    const { words } = lease.database.livePoints
+    await using texts = await openTexts(withTitle)
+    const { words } = texts.database.livePoints
     await words.ready()
     const preparing = (text: string, count: number): Promise<void> | undefined => {
       const notes = Array.from({ length: count }, () => new Map([['title', text]]))
@@ -124,11 +116,8 @@ describe('the words of a collection', () => {
   })
 
   it('have highlights of later pages in the languages that were counted for the first', async () => {
-    await using directory = await temporaryDirectory()
-    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
-    await opened.set.put('texts', { hnsw: {}, words: withTitle })
-    using lease = await opened.set.lease('texts')
-    const { database } = lease
+    await using texts = await openTexts(withTitle)
+    const { database } = texts
     const german = 'der Hund ist nicht in dem Haus'
     const contents = [german, german, ...Array.from({ length: 300 }, () => 'the dog is in the house')]
     await database.insert(
@@ -160,19 +149,16 @@ describe('the words of a collection', () => {
   })
 
   it('have short highlights that do not overlap, also in texts without spaces', async () => {
-    await using directory = await temporaryDirectory()
-    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
-    await opened.set.put('texts', { hnsw: {}, words: withTitle })
-    using lease = await opened.set.lease('texts')
-    const { words } = lease.database.livePoints
+    await using texts = await openTexts(withTitle)
+    const { words } = texts.database.livePoints
     await words.ready()
     const city = '我們今天去北京𠮷'
-    const texts = [
+    const contents = [
       `${city.repeat(100)}熊貓${city.repeat(7)}熊貓${city.repeat(100)}熊貓`,
       `${'line\n'.repeat(3000)}熊貓${'\nline'.repeat(50)}`,
       `熊貓 ${'word '.repeat(30)}熊貓 ${'word '.repeat(10)}熊貓${' word'.repeat(60)}`,
     ]
-    for (const content of texts) {
+    for (const content of contents) {
       const shown = atOnce(words.highlighter('熊貓')({ contentType: 'Text', content }))
       let at = 0
       for (const { parts } of shown) {
@@ -188,11 +174,8 @@ describe('the words of a collection', () => {
   })
 
   it('are searched while threads search near a vector, but ever more rarely while that is in vain', async () => {
-    await using directory = await temporaryDirectory()
-    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
-    await opened.set.put('texts', { hnsw: {}, words: english })
-    using lease = await opened.set.lease('texts')
-    const { database } = lease
+    await using texts = await openTexts(english)
+    const { database } = texts
     const vector = Float32Array.of(1, 1)
     await database.insert([{ vector, payload: { contentType: 'Text', content: 'rye' } }])
     const { words } = database.livePoints
@@ -282,12 +265,9 @@ describe('the words of a collection', () => {
   })
 
   it('are found for the conditions of a filter one by one, so that no turn takes long', async () => {
-    await using directory = await temporaryDirectory()
-    await using opened = await openCollections(directory.path, { ...optionsOfWords, nowUs: () => 1 })
-    await opened.set.put('texts', { hnsw: {}, words: english })
-    using lease = await opened.set.lease('texts')
-    const { attributes, words } = lease.database.livePoints
-    await lease.database.insert(
+    await using texts = await openTexts(english)
+    const { attributes, words } = texts.database.livePoints
+    await texts.database.insert(
       ['cat', 'dog', 'bird'].map((content) => ({
         vector: Float32Array.of(1),
         payload: { contentType: 'Text', content },
@@ -365,3 +345,14 @@ describe('the words of a collection', () => {
     assert.deepEqual(lease.database.livePoints.words.settings, withTitle)
   })
 })
+
+/** Opens the collection `texts`, with these words, in a directory of its own. */
+async function openTexts(words: WordSettings): Promise<AsyncDisposable & { readonly database: Collection }> {
+  await using opening = new AsyncDisposableStack()
+  const { path } = opening.use(await temporaryDirectory())
+  const { set } = opening.use(await openCollections(path, { ...optionsOfWords, nowUs: () => 1 }))
+  await set.put('texts', { hnsw: {}, words })
+  const { database } = opening.use(await set.lease('texts'))
+  const opened = opening.move()
+  return { database, [Symbol.asyncDispose]: () => opened.disposeAsync() }
+}

@@ -68,8 +68,11 @@ export class PinnedPages {
     string,
     { readonly hits: PinnedHits; readonly owner: PageOwner; readonly untilMs: number }
   >()
+
   /** Until when any hits are kept, by `performance.now()`. */
-  untilMs = 0
+  get untilMs(): number {
+    return Math.max(0, ...[...this.#pinned.values()].map(({ untilMs }) => untilMs))
+  }
 
   /**
    * Keeps the best candidates of a search.
@@ -94,8 +97,7 @@ export class PinnedPages {
       languages,
     }
     const token = randomBytes(12).toString('base64url')
-    this.untilMs = performance.now() + pageLifeMs
-    this.#pinned.set(token, { hits, owner, untilMs: this.untilMs })
+    this.#pinned.set(token, { hits, owner, untilMs: performance.now() + pageLifeMs })
     if (this.#pinned.size > searchesMax) this.#pinned.delete(this.#pinned.keys().next().value!)
     return { token, hits, offset: 0 }
   }

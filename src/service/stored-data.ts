@@ -34,7 +34,6 @@ import type { ChangesChoice, DataStore, JournalPlace, JournalRange, Moment } fro
 
 export { writeWholeFile } from '../base/files.ts'
 export { recordsIn } from '../storage/changes/change-format.ts'
-export { checkWritable } from '../storage/files/data-directory.ts'
 export { type BackupManifest, Backups, BackupWriter, type ObjectStore } from '../storage/snapshot/backup.ts'
 export { beginsAtEnd, restorePoint } from '../storage/snapshot/backup-restore.ts'
 export {
@@ -49,7 +48,7 @@ export {
 /**
  * Checks everything that is stored, without serving it.
  *
- * @throws Error that says what is wrong: the data directory is in use, or so damaged that it cannot be opened
+ * @throws Error that says what is wrong: the data directory is missing, in use, or so damaged that it cannot be opened
  */
 export async function examineData(config: Config): Promise<DirectoryDiagnosis> {
   return (await examineAnd(config)).diagnosis

@@ -330,7 +330,7 @@ export class DirectorySurvey implements AsyncDisposable {
   static async open(path: string): Promise<DirectorySurvey> {
     const dataDir = resolve(path)
     await using opened = new AsyncDisposableStack()
-    checkWritable(dataDir)
+    if (!checkWritable(dataDir)) throw new Error(`there is no data directory ${dataDir} (DATA_DIR)`)
     checkReplaced(dataDir)
     // The lock would create its file, and a backup can be restored into an empty directory only.
     if (!existsSync(databasePath(dataDir)) && numbersOnDisk(dataDir).length === 0)
